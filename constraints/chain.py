@@ -1,0 +1,323 @@
+"""Exact conditioning of a factorised proposal on a layered automaton (device, log space).
+
+Given log-probabilities of every letter at every position, ``condition`` draws a whole text from the proposal given
+that the automaton accepts, and computes the marginals of that conditional and its normaliser (the evidence): backward
+messages, then forward sampling (the classic forward-filtering backward-sampling, run from the other end):
+
+    beta_L(s) = [s accepts];   beta_i(s) = logsumexp_v l_i(v) + beta_{i+1}(d_i(s, v))
+    P(x_i = v | s) = exp(l_i(v) + beta_{i+1}(d_i(s, v)) - beta_i(s));   log evidence = beta_0(start)
+
+Each state follows a shared row except for at most one symbol (see ``compiler.factor_layer``), so a state's sum is its
+row's sum without that symbol, plus one term. Leaving a symbol out of a sum by subtraction would lose everything when
+the proposal is peaked; ``_Split`` never subtracts, and keeps the largest term apart from the rest so that neither
+drowns the other.
+
+All arrays keep the batch last: the automaton is shared by the rows, so gathers and scatters move whole vectors.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from seqdiff.constraints.compiler import FactoredLayer, Layers, factor_layer
+from seqdiff.core.contracts import Conditioned
+
+MAX_TRIES = 64
+_FLOOR = -jnp.inf
+
+
+class _Layer(NamedTuple):
+    """One position of the automaton and of the batch, as scanned over."""
+
+    rows: Int[Array, "R A"]
+    base: Int[Array, "S"]
+    symbol: Int[Array, "S"]
+    target: Int[Array, "S"]
+    accept: Bool[Array, "S"]
+    position: Int[Array, ""]
+    log_p: Float[Array, "A B"]
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["rows", "base", "symbol", "target", "accept"],
+    meta_fields=["choices"],
+)
+class ChainProgram:
+    """A layered automaton as padded device arrays; implements the ``Program`` contract.
+
+    Attributes:
+        rows: int32 [L, R, A], next state of each shared row by symbol; S is dead.
+        base: int32 [L, S], the shared row of each state.
+        symbol: int32 [L, S], the symbol in which a state differs from its row; A for none.
+        target: int32 [L, S], where that symbol leads; S is dead.
+        accept: bool [L + 1, S], whether a design may end in a state.
+        choices: symbols per letter; A = V * choices.
+    """
+
+    def __init__(self, rows: Array, base: Array, symbol: Array, target: Array, accept: Array, choices: int):
+        self.rows, self.base, self.symbol, self.target, self.accept = rows, base, symbol, target, accept
+        self.choices = choices
+
+    def condition(
+        self,
+        keys: Key[Array, "B"],
+        log_proposal: Float[Array, "B L V"],
+        canvas: Int[Array, "B L"],
+        length: Int[Array, "B"],
+    ) -> Conditioned:
+        """An exact draw, exact marginals and the log evidence for each row.
+
+        With hidden placements (``choices > 1``) a text is drawn in proportion to its number of placements, then
+        accepted with probability one over that number, which leaves the exact conditional; marginals and evidence
+        count placements.
+        """
+        log_p = self._symbols(log_proposal, canvas)
+        betas, evidence = self._backward(log_p, length)
+        witness = self._draw_until_accepted(keys, log_p, betas, length)
+        marginals = self._marginals(log_p, betas, length)
+        place = jnp.arange(canvas.shape[1])[None, :]
+        witness = jnp.where(place < length[:, None], witness, canvas)
+        return Conditioned(witness, marginals, evidence)
+
+    def log_evidence(
+        self, log_proposal: Float[Array, "B L V"], canvas: Int[Array, "B L"], length: Int[Array, "B"]
+    ) -> Float[Array, "B"]:
+        """Log probability under the proposal that the constraints hold, given the committed letters."""
+        return self._backward(self._symbols(log_proposal, canvas), length)[1]
+
+    def _symbols(self, log_proposal: Float[Array, "B L V"], canvas: Int[Array, "B L"]) -> Float[Array, "L A B"]:
+        """Log-probabilities per symbol, batch last; a committed letter is certain."""
+        vocab = log_proposal.shape[-1]
+        letters = jnp.arange(vocab)[None, None, :]
+        certain = jnp.where(canvas[..., None] == letters, 0.0, _FLOOR)
+        log_p = jnp.where((canvas < vocab)[..., None], certain, log_proposal.astype(jnp.float32))
+        return jnp.moveaxis(jnp.repeat(log_p, self.choices, axis=-1), 0, -1)
+
+    def _layers(self, log_p: Float[Array, "L A B"]) -> _Layer:
+        positions = jnp.arange(log_p.shape[0])
+        return _Layer(self.rows, self.base, self.symbol, self.target, self.accept[:-1], positions, log_p)
+
+    def _backward(
+        self, log_p: Float[Array, "L A B"], length: Int[Array, "B"]
+    ) -> tuple[Float[Array, "L1 S1 B"], Float[Array, "B"]]:
+        """beta_0 to beta_L, each with a dead last row, and the evidence."""
+
+        def step(after: Float[Array, "S1 B"], layer: _Layer) -> tuple[Float[Array, "S1 B"], Float[Array, "S1 B"]]:
+            row_terms, own_term = _terms(layer, after)
+            beta = _split(row_terms).plus(own_term, layer.base, layer.symbol)
+            beta = _with_dead(_end(beta, layer.accept, layer.position, length))
+            return beta, beta
+
+        size, batch = log_p.shape[0], log_p.shape[-1]
+        at_end = _end(jnp.full((self.accept.shape[1], batch), _FLOOR), self.accept[size], size, length)
+        last = _with_dead(at_end)
+        first, betas = jax.lax.scan(step, last, self._layers(log_p), reverse=True)
+        return jnp.concatenate([betas, last[None]]), first[0]
+
+    def _draw(
+        self,
+        keys: Key[Array, "B"],
+        log_p: Float[Array, "L A B"],
+        betas: Float[Array, "L1 S1 B"],
+        length: Int[Array, "B"],
+    ) -> Int[Array, "B L"]:
+        """A text per row from the conditional, by Gumbel maximum with noise that float32 does not truncate."""
+        size, symbols, batch = log_p.shape
+        draw_noise = partial(jax.random.gumbel, shape=(size, symbols), dtype=jnp.float32, mode="high")
+        noise = jnp.moveaxis(jax.vmap(draw_noise)(keys), 0, -1)
+        lanes = jnp.arange(batch)
+
+        def step(
+            state: Int[Array, "B"], inputs: tuple[_Layer, Float[Array, "S1 B"], Float[Array, "A B"]]
+        ) -> tuple[Int[Array, "B"], Int[Array, "B"]]:
+            layer, after, gumbel = inputs
+            options = layer.rows[layer.base[state]]
+            own = jnp.arange(symbols)[None, :] == layer.symbol[state][:, None]
+            options = jnp.where(own, layer.target[state][:, None], options)
+            scores = layer.log_p.T + after[options, lanes[:, None]] + gumbel.T
+            symbol = jnp.argmax(scores, axis=-1).astype(jnp.int32)
+            going = layer.position < length
+            return jnp.where(going, options[lanes, symbol], state), symbol // self.choices
+
+        start = jnp.zeros((batch,), jnp.int32)
+        _, letters = jax.lax.scan(step, start, (self._layers(log_p), betas[1:], noise))
+        return letters.T
+
+    def _draw_until_accepted(
+        self,
+        keys: Key[Array, "B"],
+        log_p: Float[Array, "L A B"],
+        betas: Float[Array, "L1 S1 B"],
+        length: Int[Array, "B"],
+    ) -> Int[Array, "B L"]:
+        if self.choices == 1:
+            return self._draw(keys, log_p, betas, length)
+        vocab = log_p.shape[1] // self.choices
+        flat = jnp.zeros((len(keys), log_p.shape[0], vocab))
+
+        def attempt(
+            carry: tuple[Int[Array, ""], Bool[Array, "B"], Int[Array, "B L"]],
+        ) -> tuple[Int[Array, ""], Bool[Array, "B"], Int[Array, "B L"]]:
+            tries, accepted, kept = carry
+            folded = [jax.vmap(partial(jax.random.fold_in, data=2 * tries + i))(keys) for i in (0, 1)]
+            text = self._draw(folded[0], log_p, betas, length)
+            log_placements = self._backward(self._symbols(flat, text), length)[1]
+            coin = jnp.log(jax.vmap(jax.random.uniform)(folded[1]))
+            kept = jnp.where(accepted[:, None], kept, text)
+            return tries + 1, accepted | (coin <= -log_placements), kept
+
+        empty = jnp.zeros((len(keys), log_p.shape[0]), jnp.int32)
+        start = (jnp.zeros((), jnp.int32), jnp.zeros((len(keys),), bool), empty)
+        return jax.lax.while_loop(lambda c: (c[0] < MAX_TRIES) & ~jnp.all(c[1]), attempt, start)[2]
+
+    def _marginals(
+        self, log_p: Float[Array, "L A B"], betas: Float[Array, "L1 S1 B"], length: Int[Array, "B"]
+    ) -> Float[Array, "B L V"]:
+        """P(x_i = v | constraints) by pushing the posterior of the state forward; zero beyond a row's length."""
+        size, symbols, batch = log_p.shape
+        states = self.accept.shape[1]
+
+        def step(
+            gamma: Float[Array, "S B"], inputs: tuple[_Layer, Float[Array, "S1 B"], Float[Array, "S1 B"]]
+        ) -> tuple[Float[Array, "S B"], Float[Array, "A B"]]:
+            layer, beta, after = inputs
+            row_terms, own_term = _terms(layer, after)
+            # Posterior of a state over its own normaliser; -inf where the state is not visited.
+            visit = jnp.where(gamma > 0, jnp.log(gamma) - _finite(beta[:-1]), _FLOOR)
+            slots = layer.base * (symbols + 1) + layer.symbol
+            visits = _segment_logsumexp(visit, slots, row_terms.shape[0] * (symbols + 1))
+            row_mass = _split(visits.reshape(-1, symbols + 1, batch)).times(row_terms)
+            own_mass = jnp.exp(visit + own_term)
+            letter = jnp.sum(row_mass, axis=0)
+            letter = letter + jnp.zeros((symbols + 1, batch)).at[layer.symbol].add(own_mass)[:symbols]
+            pushed = jnp.zeros((states + 1, batch)).at[layer.rows.reshape(-1)].add(row_mass.reshape(-1, batch))
+            pushed = pushed.at[layer.target].add(own_mass)[:states]
+            going = (layer.position < length)[None, :]
+            return jnp.where(going, pushed, gamma), jnp.where(going, letter, 0.0)
+
+        start = jnp.zeros((states, batch)).at[0].set(1.0)
+        _, marginals = jax.lax.scan(step, start, (self._layers(log_p), betas[:-1], betas[1:]))
+        letters = marginals.reshape(size, symbols // self.choices, self.choices, batch).sum(axis=2)
+        return jnp.moveaxis(letters, -1, 0)
+
+
+class _Split(NamedTuple):
+    """Log terms [R, A, B] as the largest entry of each row and the rest, scaled by the rest's own largest.
+
+    Sums that leave one entry out are then exact in relative terms: without the largest, the rest is at full scale;
+    with it, what underflows in the rest is negligible.
+    """
+
+    top: Float[Array, "R B"]
+    top_place: Int[Array, "R B"]
+    scale: Float[Array, "R B"]
+    rest: Float[Array, "R A B"]
+
+    def plus(self, own: Float[Array, "S B"], row: Int[Array, "S"], place: Int[Array, "S"]) -> Float[Array, "S B"]:
+        """``logsumexp`` of each state's own term and its row without one place (place A leaves nothing out)."""
+        symbols = self.rest.shape[1]
+        total = jnp.sum(self.rest, axis=1, keepdims=True)
+        others = jnp.concatenate([self._others(symbols), total], axis=1).reshape(-1, own.shape[1])
+        others = others[row * (symbols + 1) + place]
+        scale = self.scale[row]
+        top = jnp.where(self.top_place[row] == place[:, None], _FLOOR, self.top[row])
+        largest = jnp.maximum(jnp.maximum(top, own), jnp.where(others > 0, scale, _FLOOR))
+        shift = _finite(largest)
+        return shift + jnp.log(jnp.exp(top - shift) + jnp.exp(own - shift) + others * jnp.exp(scale - shift))
+
+    def times(self, terms: Float[Array, "R V B"]) -> Float[Array, "R V B"]:
+        """``exp(terms)`` times the sum of the exponentials of all places but the term's own.
+
+        The split has one place more than there are terms: the last one is left out by none.
+        """
+        with_top = jnp.arange(terms.shape[1])[None, :, None] != self.top_place[:, None, :]
+        large = jnp.where(with_top, jnp.exp(terms + self.top[:, None, :]), 0.0)
+        others = self._others(terms.shape[1])
+        return large + jnp.where(others > 0, jnp.exp(terms + self.scale[:, None, :]) * others, 0.0)
+
+    def _others(self, places: int) -> Float[Array, "R V B"]:
+        without = 1.0 - jnp.eye(places, self.rest.shape[1])
+        return jnp.einsum("va,rab->rvb", without, self.rest)
+
+
+def _split(terms: Float[Array, "R A B"]) -> _Split:
+    top_place = jnp.argmax(terms, axis=1)
+    at_top = jnp.arange(terms.shape[1])[None, :, None] == top_place[:, None, :]
+    others = jnp.where(at_top, _FLOOR, terms)
+    scale = _finite(jnp.max(others, axis=1))
+    return _Split(jnp.max(terms, axis=1), top_place, scale, jnp.exp(others - scale[:, None, :]))
+
+
+def _finite(x: Array) -> Array:
+    return jnp.where(jnp.isfinite(x), x, 0.0)
+
+
+def _terms(layer: _Layer, after: Float[Array, "S1 B"]) -> tuple[Float[Array, "R A B"], Float[Array, "S B"]]:
+    """Log weight of every symbol of every shared row, and of every state's own symbol."""
+    row_terms = layer.log_p[None, :, :] + after[layer.rows]
+    with_none = jnp.concatenate([layer.log_p, jnp.full((1, layer.log_p.shape[1]), _FLOOR)])
+    return row_terms, with_none[layer.symbol] + after[layer.target]
+
+
+def _end(
+    beta: Float[Array, "S B"], accept: Bool[Array, "S"], position: Int[Array, ""] | int, length: Int[Array, "B"]
+) -> Float[Array, "S B"]:
+    """``beta`` before a row's end, acceptance at its end, nothing beyond."""
+    ended = jnp.where(accept, 0.0, _FLOOR)[:, None]
+    return jnp.where(length[None, :] == position, ended, jnp.where(length[None, :] < position, _FLOOR, beta))
+
+
+def _with_dead(beta: Float[Array, "S B"]) -> Float[Array, "S1 B"]:
+    return jnp.concatenate([beta, jnp.full((1, beta.shape[1]), _FLOOR)])
+
+
+def _segment_logsumexp(x: Float[Array, "S B"], segment: Int[Array, "S"], count: int) -> Float[Array, "N B"]:
+    largest = jnp.full((count, x.shape[1]), _FLOOR).at[segment].max(x)
+    scale = _finite(largest)
+    total = jnp.zeros((count, x.shape[1])).at[segment].add(jnp.exp(x - scale[segment]))
+    return scale + jnp.log(total)
+
+
+def make_program(layers: Layers, size: int) -> ChainProgram:
+    """Device arrays of a layered automaton, padded to ``size`` positions and to round numbers of states and rows.
+
+    Rounding makes constraint sets of similar size share one compiled sampler.
+    """
+    factored = [factor_layer(table) for table in layers.targets]
+    states = round_up(max(len(accept) for accept in layers.accept))
+    shared = round_up(max(len(layer.rows) for layer in factored))
+    symbols = factored[0].rows.shape[1]
+    rows = np.full((size, shared, symbols), states, np.int32)
+    base = np.zeros((size, states), np.int32)
+    symbol = np.full((size, states), symbols, np.int32)
+    target = np.full((size, states), states, np.int32)
+    accept = np.zeros((size + 1, states), bool)
+    for i, layer in enumerate(factored):
+        _place(layer, rows[i], base[i], symbol[i], target[i], dead=states)
+    for i, good in enumerate(layers.accept):
+        accept[i, : len(good)] = good
+    arrays = (jnp.asarray(array) for array in (rows, base, symbol, target, accept))
+    return ChainProgram(*arrays, choices=layers.choices)
+
+
+def _place(
+    layer: FactoredLayer, rows: np.ndarray, base: np.ndarray, symbol: np.ndarray, target: np.ndarray, *, dead: int
+) -> None:
+    count, states = len(layer.rows), len(layer.base)
+    rows[:count] = np.where(layer.rows < 0, dead, layer.rows)
+    base[:states] = layer.base
+    symbol[:states] = layer.symbol
+    target[:states] = np.where(layer.target < 0, dead, layer.target)
+
+
+def round_up(n: int) -> int:
+    """The smallest of 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, ... that is at least ``n``."""
+    size = 1
+    while size < n:
+        size *= 2
+    return size * 3 // 4 if size >= 16 and n <= size * 3 // 4 else size

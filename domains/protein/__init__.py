@@ -1,0 +1,1 @@
+"""Proteins: alphabet, FASTA in and out, properties."""

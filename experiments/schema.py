@@ -1,0 +1,77 @@
+"""Structured schema of the experiment configs: an unknown key or a value of the wrong type is refused."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING
+
+
+@dataclass
+class DataConfig:
+    """FASTA files (plain, .gz or .xz)."""
+
+    train: str = MISSING
+    valid: str = ""
+
+
+@dataclass
+class NetworkConfig:
+    """Fields of ``TransformerConfig``; see there."""
+
+    width: int = 224
+    depth: int = 4
+    heads: int = 7
+    hidden: int = 448
+    norm: str = "layer"
+    qk_norm: bool = True
+    positions: str = "rotary"
+    max_length: int = 1026
+    rope_theta: float = 10_000.0
+    mlp: str = "swiglu"
+    use_bias: bool = False
+    residual_scale: bool = True
+    time_conditioning: bool = False
+
+
+@dataclass
+class OptimizerConfig:
+    """See ``seqdiff.training.optimizer``."""
+
+    name: str = "muon"
+    rate: float = 3e-3
+    adam_rate: float = 1.0
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    warmup: int = 100
+    decay_fraction: float = 0.3
+    ema_decay: float = 0.999
+
+
+@dataclass
+class TrainConfig:
+    """``seqdiff train``.
+
+    ``stop_at`` ends this invocation early without changing the schedule; run again to go on.
+    """
+
+    data: DataConfig = field(default_factory=DataConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    schedule: str = "linear"
+    min_time: float = 0.02
+    length: int = 128
+    batch: int = 32
+    steps: int = 1000
+    stop_at: int = 0
+    seed: int = 0
+    init_from: str = ""
+    out: str = "runs/train"
+    report_every: int = 20
+    save_every: int = 200
+
+
+def register() -> None:
+    """Make the schemas known to Hydra."""
+    store: Any = ConfigStore.instance()
+    store.store(name="train_schema", node=TrainConfig)

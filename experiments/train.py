@@ -1,0 +1,156 @@
+"""``seqdiff train``: fit a network to the sequences of a FASTA file and write a model folder.
+
+The run folder holds ``checkpoints/``, ``log.csv`` and, at the end, ``model/`` with the averaged weights. Running the
+same command again continues from the latest checkpoint.
+"""
+
+import csv
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from seqdiff.core.errors import InputError, unknown_key
+from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.domains.protein.fasta import read_pairs
+from seqdiff.experiments.schema import TrainConfig
+from seqdiff.models.config import TransformerConfig
+from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
+from seqdiff.models.store import load_model, save_model
+from seqdiff.process.absorbing import Absorbing
+from seqdiff.process.schedules import SCHEDULES
+from seqdiff.training.data import crop_batches
+from seqdiff.training.loop import fit
+from seqdiff.training.optimizer import learning_rate, make_optimizer
+from seqdiff.training.step import init_state, make_step
+
+
+def train(config: TrainConfig) -> Path:
+    """Train as ``config`` says and return the folder of the model.
+
+    Raises:
+        InputError: a file or a value cannot be used.
+    """
+    console = Console(stderr=True)
+    out = Path(config.out)
+    if config.schedule not in SCHEDULES:
+        raise unknown_key("schedule", config.schedule, SCHEDULES)
+    sequences = [PROTEIN.encode(sequence) for _, sequence in read_pairs(Path(config.data.train))]
+    denoiser = _start(config)
+    process = Absorbing(PROTEIN.mask, SCHEDULES[config.schedule]())
+    options = config.optimizer
+    rate = learning_rate(
+        peak=options.rate, steps=config.steps, warmup=options.warmup, decay_fraction=options.decay_fraction
+    )
+    optimizer = make_optimizer(
+        options.name, rate, adam_rate=options.adam_rate, weight_decay=options.weight_decay, clip=options.clip
+    )
+    graphdef = denoiser.graphdef
+
+    def apply(params: Any, tokens: jax.Array, attend: jax.Array, time: jax.Array) -> jax.Array:
+        from flax import nnx
+
+        return nnx.merge(graphdef, params)(tokens, attend, time)
+
+    step = make_step(
+        apply=apply,
+        process=process,
+        optimizer=optimizer,
+        pad=PROTEIN.pad,
+        min_time=config.min_time,
+        ema_decay=options.ema_decay,
+    )
+    batches = crop_batches(sequences, PROTEIN, length=config.length, batch=config.batch, seed=config.seed)
+    residues = sum(map(len, sequences))
+    size = sum(leaf.size for leaf in jax.tree.leaves(denoiser.params))
+    console.print(
+        f"{len(sequences):,} sequences, {residues:,} residues; {size:,} parameters; "
+        f"{config.steps:,} steps of {config.batch} x {config.length} tokens on {len(jax.local_devices())} device(s)"
+    )
+    description = {
+        "network": denoiser.config.to_dict(),
+        "optimizer": asdict(options) | {"decay_fraction": None},
+        "data": {"file": Path(config.data.train).name, "sequences": len(sequences), "residues": residues},
+        "schedule": config.schedule,
+        "min_time": config.min_time,
+        "length": config.length,
+        "batch": config.batch,
+        "seed": config.seed,
+        "init_from": config.init_from,
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    stop = min(config.stop_at or config.steps, config.steps)
+    with _Reporter(out / "log.csv", console, stop) as report:
+        state = fit(
+            init_state(denoiser.params, optimizer),
+            step,
+            batches,
+            steps=stop,
+            seed=config.seed,
+            folder=out / "checkpoints",
+            description=description,
+            report_every=config.report_every,
+            save_every=config.save_every,
+            report=report,
+        )
+    averaged = NetworkDenoiser(graphdef, jax.device_get(state.average), denoiser.config, PROTEIN)
+    notes = description | {"steps": int(state.step), "tokens": int(state.step) * config.batch * config.length}
+    save_model(out / "model", averaged, notes=notes)
+    console.print(f"model written to {out / 'model'}")
+    return out / "model"
+
+
+def _start(config: TrainConfig) -> NetworkDenoiser:
+    network = TransformerConfig(
+        num_letters=len(PROTEIN), num_tokens=PROTEIN.num_tokens, **asdict(config.network)
+    )
+    if not config.init_from:
+        return init_denoiser(network, PROTEIN, seed=config.seed)
+    denoiser = load_model(config.init_from, PROTEIN)
+    if denoiser.config != network:
+        raise InputError(f"init_from={config.init_from}: its network differs from the config's; set network.* alike")
+    return denoiser
+
+
+class _Reporter:
+    """A progress bar on the terminal and a row per report in ``log.csv``."""
+
+    FIELDS = ("step", "loss", "masked_loss", "grad_norm", "tokens_per_second", "seconds")
+
+    def __init__(self, path: Path, console: Console, steps: int):
+        self._path, self._started = path, time.perf_counter()
+        self._bar = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]:.4f}  {task.fields[rate]:,.0f} tokens/s"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._task = self._bar.add_task("train", total=steps, loss=np.nan, rate=0.0)
+
+    def __enter__(self) -> "_Reporter":
+        self._bar.start()
+        fresh = not self._path.exists()
+        self._file = open(self._path, "a", newline="")
+        self._writer = csv.DictWriter(self._file, self.FIELDS)
+        if fresh:
+            self._writer.writeheader()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+        self._file.close()
+
+    def __call__(self, summary: dict[str, float]) -> None:
+        seconds = time.perf_counter() - self._started
+        self._writer.writerow({name: f"{value:.6g}" for name, value in (summary | {"seconds": seconds}).items()})
+        self._file.flush()
+        self._bar.update(
+            self._task, completed=summary["step"], loss=summary["loss"], rate=summary["tokens_per_second"]
+        )

@@ -1,0 +1,197 @@
+"""The denoiser network: one bidirectional transformer (Flax NNX) whose default is the ESM C architecture.
+
+A block is pre-norm attention and a pre-norm feed-forward part, each added to the residual stream after division
+by the residual scale. Queries and keys are normalised over the full width, then cut into heads and rotated. The
+head is dense, GELU, LayerNorm, linear, as in ESM. Attention is bidirectional; padding never attends or is attended
+to, so that a row's logits do not depend on how far it was padded.
+
+The names of the submodules are those of Transformers' ``EsmcForMaskedLM``; ``seqdiff.models.export`` relies on it.
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jaxtyping import Array, Bool, Float, Int
+
+from seqdiff.models.config import TransformerConfig
+
+
+def _norm(config: TransformerConfig, size: int, *, bias: bool, rngs: nnx.Rngs) -> nnx.Module:
+    if config.norm == "rms":
+        return nnx.RMSNorm(size, epsilon=1e-6, rngs=rngs)
+    return nnx.LayerNorm(size, epsilon=1e-5, use_bias=bias, use_fast_variance=False, rngs=rngs)
+
+
+def _linear(inputs: int, outputs: int, *, bias: bool, rngs: nnx.Rngs, std: float | None = None) -> nnx.Linear:
+    init = nnx.initializers.normal(std) if std is not None else nnx.initializers.lecun_normal()
+    return nnx.Linear(inputs, outputs, use_bias=bias, kernel_init=init, rngs=rngs)
+
+
+def rotary(x: Float[Array, "B H L D"], theta: float) -> Float[Array, "B H L D"]:
+    """Rotate the halves of each head by its position (Su et al. 2021, in the half-split layout)."""
+    length, half = x.shape[-2], x.shape[-1] // 2
+    frequency = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
+    angle = jnp.arange(length, dtype=jnp.float32)[:, None] * frequency[None, :]
+    cos, sin = (f(angle).astype(x.dtype)[None, None] for f in (jnp.cos, jnp.sin))
+    first, second = x[..., :half], x[..., half:]
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
+class Attention(nnx.Module):
+    """Bidirectional multi-head attention with full-width query-key normalisation and rotary positions."""
+
+    def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
+        width = config.width
+        self.config = config
+        self.q_proj, self.k_proj, self.v_proj = (
+            _linear(width, width, bias=config.use_bias, rngs=rngs) for _ in range(3)
+        )
+        self.o_proj = _linear(width, width, bias=config.use_bias, rngs=rngs, std=0.02 / math.sqrt(2 * config.depth))
+        self.q_norm = _norm(config, width, bias=False, rngs=rngs) if config.qk_norm else None
+        self.k_norm = _norm(config, width, bias=False, rngs=rngs) if config.qk_norm else None
+        zeros = nnx.initializers.zeros_init()
+        self.relation_bias = (
+            nnx.Embed(config.relations, config.heads, embedding_init=zeros, rngs=rngs) if config.relations else None
+        )
+
+    def __call__(
+        self, x: Float[Array, "B L D"], attend: Bool[Array, "B L"], relations: Int[Array, "B L L"] | None
+    ) -> Float[Array, "B L D"]:
+        config = self.config
+        batch, length, width = x.shape
+        size = width // config.heads
+        q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k, v = (jnp.swapaxes(part.reshape(batch, length, config.heads, size), 1, 2) for part in (q, k, v))
+        if config.positions == "rotary":
+            q, k = rotary(q, config.rope_theta), rotary(k, config.rope_theta)
+        scores = jnp.einsum("bhld,bhmd->bhlm", q * size**-0.5, k).astype(jnp.float32)
+        if self.relation_bias is not None and relations is not None:
+            scores = scores + jnp.moveaxis(self.relation_bias(relations), -1, 1).astype(jnp.float32)
+        scores = jnp.where(attend[:, None, None, :], scores, -1e30)
+        weights = jax.nn.softmax(scores, axis=-1).astype(x.dtype)
+        mixed = jnp.swapaxes(jnp.einsum("bhlm,bhmd->bhld", weights, v), 1, 2)
+        return self.o_proj(mixed.reshape(batch, length, width))
+
+
+class FeedForward(nnx.Module):
+    """SwiGLU (Shazeer 2020) or GELU feed-forward part."""
+
+    def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
+        self.gate_proj = (
+            _linear(config.width, config.hidden, bias=config.use_bias, rngs=rngs) if config.mlp == "swiglu" else None
+        )
+        self.up_proj = _linear(config.width, config.hidden, bias=config.use_bias, rngs=rngs)
+        std = 0.02 / math.sqrt(2 * config.depth)
+        self.down_proj = _linear(config.hidden, config.width, bias=config.use_bias, rngs=rngs, std=std)
+
+    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
+        if self.gate_proj is None:
+            return self.down_proj(jax.nn.gelu(self.up_proj(x), approximate=False))
+        return self.down_proj(jax.nn.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Block(nnx.Module):
+    """One pre-norm transformer block; with time conditioning its norms are shifted and scaled (adaLN-Zero)."""
+
+    def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
+        self.scale = math.sqrt(config.depth / 36) if config.residual_scale else 1.0
+        self.input_layernorm = _norm(config, config.width, bias=True, rngs=rngs)
+        self.self_attn = Attention(config, rngs)
+        self.post_attention_layernorm = _norm(config, config.width, bias=True, rngs=rngs)
+        self.mlp = FeedForward(config, rngs)
+        zeros = nnx.initializers.zeros_init()
+        self.modulation = (
+            nnx.Linear(config.width, 4 * config.width, kernel_init=zeros, rngs=rngs)
+            if config.time_conditioning
+            else None
+        )
+
+    def __call__(
+        self,
+        x: Float[Array, "B L D"],
+        attend: Bool[Array, "B L"],
+        relations: Int[Array, "B L L"] | None,
+        time: Float[Array, "B D"] | None,
+    ) -> Float[Array, "B L D"]:
+        attention_in, mlp_in = self.input_layernorm, self.post_attention_layernorm
+        if self.modulation is None or time is None:
+            x = x + self.self_attn(attention_in(x), attend, relations) / self.scale
+            return x + self.mlp(mlp_in(x)) / self.scale
+        shift1, scale1, shift2, scale2 = jnp.split(self.modulation(time)[:, None, :], 4, axis=-1)
+        x = x + self.self_attn(attention_in(x) * (1 + scale1) + shift1, attend, relations) / self.scale
+        return x + self.mlp(mlp_in(x) * (1 + scale2) + shift2) / self.scale
+
+
+class Head(nnx.Module):
+    """Dense, GELU, LayerNorm, linear to the letters (the ESM head)."""
+
+    def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
+        self.dense = _linear(config.width, config.width, bias=True, rngs=rngs)
+        self.layer_norm = _norm(config, config.width, bias=True, rngs=rngs)
+        self.decoder = _linear(config.width, config.num_letters, bias=True, rngs=rngs, std=0.02)
+
+    def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
+        return self.decoder(self.layer_norm(jax.nn.gelu(self.dense(x), approximate=False)))
+
+
+class Transformer(nnx.Module):
+    """Bidirectional transformer from tokens to logits over the letters.
+
+    Attributes:
+        config: the architecture.
+    """
+
+    def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
+        self.config = config
+        init = nnx.initializers.normal(0.5 / math.sqrt(config.width) if config.norm == "rms" else 0.02)
+        self.embed_tokens = nnx.Embed(config.num_tokens, config.width, embedding_init=init, rngs=rngs)
+        self.embed_positions = (
+            nnx.Embed(config.max_length, config.width, embedding_init=init, rngs=rngs)
+            if config.positions == "learned"
+            else None
+        )
+        self.time_in = nnx.Linear(config.width, config.width, rngs=rngs) if config.time_conditioning else None
+        self.layers = nnx.List([Block(config, rngs) for _ in range(config.depth)])
+        self.norm = _norm(config, config.width, bias=False, rngs=rngs)
+        self.lm_head = Head(config, rngs)
+
+    def __call__(
+        self,
+        tokens: Int[Array, "B L"],
+        attend: Bool[Array, "B L"],
+        time: Float[Array, "B"] | None = None,
+        relations: Int[Array, "B L L"] | None = None,
+    ) -> Float[Array, "B L V"]:
+        """Logits of the clean letter at each position.
+
+        Args:
+            tokens: token ids, letters and specials.
+            attend: true at real tokens, false at padding.
+            time: diffusion time in [0, 1] per row; read with ``time_conditioning`` only.
+            relations: relation type of each pair of positions; read with ``relations > 0`` only.
+        """
+        x = self.embed_tokens(tokens)
+        if self.embed_positions is not None:
+            if tokens.shape[1] > self.config.max_length:
+                raise ValueError(f"{tokens.shape[1]} tokens exceed the {self.config.max_length} learned positions")
+            x = x + self.embed_positions(jnp.arange(tokens.shape[1]))[None]
+        hidden_time = None
+        if self.time_in is not None:
+            if time is None:
+                raise ValueError("this network is conditioned on time; pass time [B]")
+            hidden_time = jax.nn.silu(self.time_in(_sinusoid(time, self.config.width).astype(x.dtype)))
+        for layer in self.layers:
+            x = layer(x, attend, relations, hidden_time)
+        return self.lm_head(self.norm(x))
+
+
+def _sinusoid(time: Float[Array, "B"], width: int) -> Float[Array, "B D"]:
+    half = width // 2
+    frequency = 1000.0 * 10_000.0 ** (-jnp.arange(half, dtype=jnp.float32) / half)
+    angle = time.astype(jnp.float32)[:, None] * frequency[None, :]
+    wave = jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)
+    return jnp.pad(wave, ((0, 0), (0, width - 2 * half)))

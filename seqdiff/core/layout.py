@@ -1,0 +1,103 @@
+"""Static facts about a canvas, and 1-based inclusive ranges in the user's words."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from seqdiff.core.alphabet import Alphabet
+from seqdiff.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What constraints may know of the canvas when they compile.
+
+    Attributes:
+        alphabet: the letters and their named groups.
+        min_length: shortest design.
+        max_length: longest design; arrays that constraints make have this many positions.
+    """
+
+    alphabet: Alphabet
+    min_length: int
+    max_length: int
+
+    def __post_init__(self):
+        if not 1 <= self.min_length <= self.max_length:
+            raise InputError(f"length {self.min_length}-{self.max_length}: need 1 <= shortest <= longest")
+
+
+@dataclass(frozen=True)
+class Region:
+    """An inclusive, 1-based stretch of the canvas.
+
+    Attributes:
+        first: first position.
+        last: last position, or None for the end of the design, whatever its length.
+    """
+
+    first: int = 1
+    last: int | None = None
+
+    @classmethod
+    def parse(cls, text: object) -> "Region":
+        """Read ``"20-45"``, ``"20-"`` (to the end), ``"20"`` or a number.
+
+        Raises:
+            InputError: not of that form, descending, or starting before 1.
+        """
+        match = re.fullmatch(r"\s*(\d+)\s*(-\s*(\d*)\s*)?", str(text))
+        if not match:
+            raise InputError(f"region {str(text)!r}: write first-last, such as 20-45 (1-based, inclusive)")
+        first = int(match[1])
+        last = first if match[2] is None else (int(match[3]) if match[3] else None)
+        if first < 1:
+            raise InputError(f"region {str(text)!r}: positions start at 1")
+        if last is not None and last < first:
+            raise InputError(f"region {str(text)!r} runs backwards; write the smaller position first")
+        return cls(first, last)
+
+    def check(self, layout: Layout, what: str) -> None:
+        """Refuse a region that ends beyond the longest design."""
+        end = self.first if self.last is None else self.last
+        if end > layout.max_length:
+            raise InputError(f"{what}: position {end} is out of range; the longest design has {layout.max_length}")
+
+    def cut(self, text: str) -> str:
+        """The part of ``text`` inside the region."""
+        return text[self.first - 1 : self.last]
+
+    def __str__(self) -> str:
+        return f"{self.first}-{'end' if self.last is None else self.last}"
+
+
+WHOLE = Region()
+
+
+def parse_positions(value: object) -> tuple[int, ...]:
+    """Positions named by ``7``, ``"7"``, ``"1,3,5-9"`` or a list of such, sorted, each once.
+
+    Raises:
+        InputError: not of that form.
+    """
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        parts = [position for part in value for position in parse_positions(part)]
+    else:
+        parts = []
+        for piece in str(value).split(","):
+            region = Region.parse(piece)
+            if region.last is None:
+                raise InputError(f"positions {str(value)!r}: give the last position of {piece.strip()!r}")
+            parts.extend(range(region.first, region.last + 1))
+    return tuple(sorted(set(parts)))
+
+
+def format_positions(positions: Iterable[int]) -> str:
+    """Positions as compact ranges: ``1,3,5-9``."""
+    ranges: list[list[int]] = []
+    for position in sorted(positions):
+        if ranges and position == ranges[-1][1] + 1:
+            ranges[-1][1] = position
+        else:
+            ranges.append([position, position])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)
