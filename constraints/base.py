@@ -12,8 +12,9 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError, unknown_key
-from seqdiff.core.layout import Layout, Region
+from seqdiff.core.layout import WHOLE, Layout, Region
 
 
 class Verdict(NamedTuple):
@@ -79,8 +80,8 @@ class Constraint(Protocol):
     name: ClassVar[str]
 
     @classmethod
-    def from_spec(cls, args: Any) -> "Constraint":
-        """The constraint that the YAML value ``args`` describes."""
+    def from_spec(cls, args: Any, alphabet: Alphabet) -> "Constraint":
+        """The constraint that the YAML value ``args`` describes; group names become letters of the alphabet."""
         ...
 
     def to_spec(self) -> Any:
@@ -110,7 +111,7 @@ def register(cls: _C) -> _C:
     return cls
 
 
-def parse_constraint(item: object) -> Constraint:
+def parse_constraint(item: object, alphabet: Alphabet) -> Constraint:
     """The constraint that a one-key mapping such as ``{"count": {"letters": "C", "exactly": 2}}`` describes.
 
     Raises:
@@ -122,7 +123,7 @@ def parse_constraint(item: object) -> Constraint:
     if name not in REGISTRY:
         raise unknown_key("constraint", name, REGISTRY)
     try:
-        return REGISTRY[name].from_spec(args)
+        return REGISTRY[name].from_spec(args, alphabet)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
 
@@ -142,6 +143,74 @@ def check_keys(args: object, known: tuple[str, ...], required: tuple[str, ...] =
         if key not in args:
             raise InputError(f"needs {key!r}")
     return args
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How often something may occur.
+
+    Attributes:
+        low: at least so often.
+        high: at most so often; None for no bound.
+    """
+
+    low: int
+    high: int | None
+
+    @classmethod
+    def parse(cls, args: Mapping[str, Any], low_key: str, high_key: str, *, default: "Bounds | None" = None) -> "Bounds":
+        """Read ``low_key``, ``high_key`` or ``exactly``.
+
+        Raises:
+            InputError: none is given and there is no default, ``exactly`` stands beside another, or low > high.
+        """
+        given = [key for key in (low_key, high_key, "exactly") if key in args]
+        if not given:
+            if default is None:
+                raise InputError(f"needs {low_key!r}, {high_key!r} or 'exactly'")
+            return default
+        if "exactly" in given:
+            if len(given) > 1:
+                raise InputError(f"'exactly' cannot stand beside {given[0]!r}")
+            exact = whole_number(args["exactly"], "exactly")
+            return cls(exact, exact)
+        low = whole_number(args[low_key], low_key) if low_key in args else 0
+        high = whole_number(args[high_key], high_key) if high_key in args else None
+        if high is not None and high < low:
+            raise InputError(f"{low_key}={low} is more than {high_key}={high}")
+        return cls(low, high)
+
+    def to_spec(self, low_key: str, high_key: str) -> dict[str, int]:
+        """The keys that :meth:`parse` reads back."""
+        if self.low == self.high:
+            return {"exactly": self.low}
+        spec = {low_key: self.low} if self.low else {}
+        return spec if self.high is None else spec | {high_key: self.high}
+
+    def admits(self, count: int) -> bool:
+        """Whether ``count`` is within the bounds."""
+        return self.low <= count and (self.high is None or count <= self.high)
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"exactly {self.low}"
+        parts = [f"at least {self.low}"] if self.low else []
+        return " and ".join(parts if self.high is None else [*parts, f"at most {self.high}"])
+
+
+def parse_region(args: Mapping[str, Any]) -> Region:
+    """The region that ``args`` scopes a constraint to; the whole design by default."""
+    return Region.parse(args["region"]) if "region" in args else WHOLE
+
+
+def in_region(region: Region) -> str:
+    """The region as the tail of a description; empty for the whole design."""
+    return "" if region == WHOLE else f" in {region}"
+
+
+def region_spec(region: Region) -> dict[str, str]:
+    """The ``region`` key that :func:`parse_region` reads back; none for the whole design."""
+    return {} if region == WHOLE else {"region": str(region)}
 
 
 def whole_number(value: object, key: str, *, low: int = 0) -> int:

@@ -288,7 +288,7 @@ def make_program(layers: Layers, size: int) -> ChainProgram:
 
     Rounding makes constraint sets of similar size share one compiled sampler.
     """
-    factored = [factor_layer(table) for table in layers.targets]
+    factored = [factor_layer(table, layers.choices) for table in layers.targets]
     states = round_up(max(len(accept) for accept in layers.accept))
     shared = round_up(max(len(layer.rows) for layer in factored))
     symbols = factored[0].rows.shape[1]

@@ -17,17 +17,24 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from seqdiff.constraints.base import Scan
-from seqdiff.core.errors import BudgetError
 
 DEAD = -1
 
 
 class DeadEnd(Exception):
-    """No text satisfies the parts. ``position`` is the last 1-based position that any prefix can reach."""
+    """No text satisfies the parts. ``position`` is where, read from the left, the last hope ends (1-based)."""
 
     def __init__(self, position: int):
         super().__init__(position)
         self.position = position
+
+
+class OverBudget(Exception):
+    """A layer has too many states: at which position, and how many distinct states each scan has there."""
+
+    def __init__(self, position: int, states: list[int]):
+        super().__init__(position, states)
+        self.position, self.states = position, states
 
 
 @dataclass(frozen=True)
@@ -38,11 +45,21 @@ class Layers:
         targets: per position, int32 [states_i, V * choices] of states of the next layer; -1 is dead.
         accept: per layer 0..L, bool [states_i]: whether a design may end here.
         choices: symbols per letter.
+        visited: distinct states of each scan's automaton that the product reaches.
     """
 
     targets: list[np.ndarray]
     accept: list[np.ndarray]
     choices: int
+    visited: tuple[int, ...]
+
+    def letters(self, position: int) -> np.ndarray:
+        """Whether each letter can stand at a 0-based position of some accepted text, bool [V]."""
+        return np.any(self.targets[position] >= 0, axis=0).reshape(-1, self.choices).any(axis=1)
+
+    def lengths(self) -> np.ndarray:
+        """The lengths of accepted texts, ascending."""
+        return np.array([i for i, accept in enumerate(self.accept) if accept.any()])
 
 
 def build_layers(
@@ -58,7 +75,7 @@ def build_layers(
 
     Raises:
         DeadEnd: no text satisfies the parts.
-        BudgetError: a layer has more states than ``budget``.
+        OverBudget: a layer has more states than ``budget``.
     """
     choices = int(np.prod([scan.choices for scan in scans], dtype=int)) if scans else 1
     length = allowed.shape[0]
@@ -73,33 +90,29 @@ def build_layers(
     for i in range(length):
         if i in borders:
             product.enter_phase([first <= i < last for first, last in zip(firsts, lasts, strict=True)])
-            moved = product.close([last == i for last in lasts], ids)
-            ids, targets = _remap(moved, ids, targets)
+            ids, targets = _remap(product.close([last == i for last in lasts], ids), targets)
         _check(ids, i, budget, product)
         accept.append(product.accepts(ids, [last > i for last in lasts]) & (i >= min_length))
         rows = np.where(legal[i], product.rows(ids), DEAD)
         following = np.unique(rows[rows >= 0])
         targets.append(_local(rows, following))
         ids = following
-    moved = product.close([last == length for last in lasts], ids)
-    ids, targets = _remap(moved, ids, targets)
+    ids, targets = _remap(product.close([last == length for last in lasts], ids), targets)
     _check(ids, length, budget, product)
     accept.append(np.ones(len(ids), bool))
-    return _merge(targets, accept, choices)
+    return Layers(*_merge(targets, accept), choices, product.visited())
 
 
 def _local(rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return np.where(rows >= 0, np.searchsorted(ids, rows), DEAD).astype(np.int32)
 
 
-def _remap(moved: np.ndarray, ids: np.ndarray, targets: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Replace the states ``ids`` of the newest layer by ``moved`` (-1: refused) in it and in the arrows into it."""
-    del ids
+def _remap(moved: np.ndarray, targets: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The newest layer with its states replaced by ``moved`` (-1: refused), and the arrows into it."""
     kept = np.unique(moved[moved >= 0])
     if targets:
-        last = targets[-1]
-        via = np.concatenate([_local(moved, kept), [DEAD]])
-        targets = [*targets[:-1], via[last].astype(np.int32)]
+        via = np.append(_local(moved, kept), DEAD)
+        targets = [*targets[:-1], via[targets[-1]].astype(np.int32)]
     return kept, targets
 
 
@@ -107,10 +120,7 @@ def _check(ids: np.ndarray, position: int, budget: int, product: "_Product") -> 
     if not len(ids):
         raise DeadEnd(position)
     if len(ids) > budget:
-        raise BudgetError(
-            f"the constraints need more than {budget} automaton states at position {position}; "
-            f"the largest part is scan {product.largest(ids) + 1}"
-        )
+        raise OverBudget(position, product.states_of(ids))
 
 
 class _Product:
@@ -171,9 +181,13 @@ class _Product:
             self._known[fresh] = True
         return self._next[ids]
 
-    def largest(self, ids: np.ndarray) -> int:
-        """The scan with the most distinct states."""
-        return int(np.argmax([len(np.unique(self._rows[ids, k])) for k in range(len(self._scans))]))
+    def states_of(self, ids: np.ndarray) -> list[int]:
+        """Number of distinct states of each scan among some product states."""
+        return [len(np.unique(self._rows[ids, k])) for k in range(len(self._scans))]
+
+    def visited(self) -> tuple[int, ...]:
+        """Number of distinct states of each scan among all product states."""
+        return tuple(self.states_of(np.arange(len(self._rows))))
 
     def _idle_choices(self) -> np.ndarray:
         """Symbols with a choice other than 0 for a scan that is not reading."""
@@ -240,27 +254,22 @@ class _Table:
         return np.array([self._accepts[state] for state in distinct.tolist()], bool)[inverse]
 
 
-def _merge(targets: list[np.ndarray], accept: list[np.ndarray], choices: int) -> Layers:
+def _merge(targets: list[np.ndarray], accept: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Drop states without a future and merge states with the same one, from the last layer to the first."""
     length = len(targets)
     group = np.where(accept[length], 0, DEAD).astype(np.int32)
     new_targets: list[np.ndarray] = []
     new_accept = [np.ones(int(np.any(group >= 0)), bool)]
-    furthest = length if np.any(group >= 0) else -1
     for i in range(length - 1, -1, -1):
         rows = np.append(group, DEAD)[targets[i]].astype(np.int32)
         signature = np.concatenate([accept[i][:, None].astype(np.int32), rows], axis=1)
         alive = np.any(rows >= 0, axis=1) | accept[i]
-        if furthest < 0 and np.any(alive):
-            furthest = i
         distinct, inverse = _unique_rows(signature[alive])
         group = np.full(len(rows), DEAD, np.int32)
         group[alive] = inverse
         new_targets.append(distinct[:, 1:])
         new_accept.append(distinct[:, 0] > 0)
-    if group[0] < 0:
-        raise DeadEnd(length if furthest < 0 else furthest)
-    return Layers(new_targets[::-1], new_accept[::-1], choices)
+    return new_targets[::-1], new_accept[::-1]
 
 
 def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -290,10 +299,10 @@ class FactoredLayer:
     target: np.ndarray
 
 
-def factor_layer(table: np.ndarray) -> FactoredLayer:
+def factor_layer(table: np.ndarray, choices: int = 1) -> FactoredLayer:
     """Write the plain table [states, A] as shared rows with at most one exception per state.
 
-    States whose rows agree on all even or on all odd columns are put together (one exception spoils one of the two
+    States whose rows agree on all even or on all odd letters are put together (one exception spoils one of the two
     only); a cluster's row is the column-wise median, which is the majority where there is one. States that differ
     from it more than once are put together anew among themselves, until nothing is left.
     """
@@ -305,7 +314,7 @@ def factor_layer(table: np.ndarray) -> FactoredLayer:
     left = np.arange(states)
     while len(left):
         again: list[np.ndarray] = []
-        for members in _clusters(table, left):
+        for members in _clusters(table, left, choices):
             shared = np.sort(table[members], axis=0)[len(members) // 2]
             different = table[members] != shared[None, :]
             count = different.sum(axis=1)
@@ -322,11 +331,12 @@ def factor_layer(table: np.ndarray) -> FactoredLayer:
     return FactoredLayer(np.array(rows, np.int32).reshape(len(rows), symbols), base, symbol, target)
 
 
-def _clusters(table: np.ndarray, members: np.ndarray) -> list[np.ndarray]:
-    """``members`` grouped so that rows which agree on all even or all odd columns are together."""
-    if len(members) == 1 or table.shape[1] == 1:
+def _clusters(table: np.ndarray, members: np.ndarray, choices: int) -> list[np.ndarray]:
+    """``members`` grouped so that rows which agree on all even or all odd letters are together."""
+    parity = np.arange(table.shape[1]) // choices % 2
+    if len(members) == 1 or not parity.any():
         return [members]
-    halves = [_unique_rows(table[members][:, offset::2])[1] for offset in (0, 1)]
+    halves = [_unique_rows(table[members][:, parity == half])[1] for half in (0, 1)]
     even, odd = halves[0], halves[1] + halves[0].max() + 1
     nodes = int(odd.max()) + 1
     graph = coo_array((np.ones(len(members), np.int8), (even, odd)), shape=(nodes, nodes))

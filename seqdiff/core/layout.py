@@ -41,16 +41,16 @@ class Region:
 
     @classmethod
     def parse(cls, text: object) -> "Region":
-        """Read ``"20-45"``, ``"20-"`` (to the end), ``"20"`` or a number.
+        """Read ``"20-45"``, ``"20-"`` or ``"20-end"``, ``"20"`` or a number.
 
         Raises:
             InputError: not of that form, descending, or starting before 1.
         """
-        match = re.fullmatch(r"\s*(\d+)\s*(-\s*(\d*)\s*)?", str(text))
+        match = re.fullmatch(r"\s*(\d+)\s*(-\s*(\d*|end)\s*)?", str(text))
         if not match:
             raise InputError(f"region {str(text)!r}: write first-last, such as 20-45 (1-based, inclusive)")
         first = int(match[1])
-        last = first if match[2] is None else (int(match[3]) if match[3] else None)
+        last = first if match[2] is None else (int(match[3]) if match[3].isdigit() else None)
         if first < 1:
             raise InputError(f"region {str(text)!r}: positions start at 1")
         if last is not None and last < first:
@@ -68,28 +68,23 @@ class Region:
         return text[self.first - 1 : self.last]
 
     def __str__(self) -> str:
+        if self.first == self.last:
+            return str(self.first)
         return f"{self.first}-{'end' if self.last is None else self.last}"
 
 
 WHOLE = Region()
 
 
-def parse_positions(value: object) -> tuple[int, ...]:
-    """Positions named by ``7``, ``"7"``, ``"1,3,5-9"`` or a list of such, sorted, each once.
+def parse_regions(value: object) -> tuple[Region, ...]:
+    """Stretches named by ``7``, ``"7"``, ``"1,3,5-9"``, ``"46-"`` or a list of such.
 
     Raises:
         InputError: not of that form.
     """
     if isinstance(value, Iterable) and not isinstance(value, str):
-        parts = [position for part in value for position in parse_positions(part)]
-    else:
-        parts = []
-        for piece in str(value).split(","):
-            region = Region.parse(piece)
-            if region.last is None:
-                raise InputError(f"positions {str(value)!r}: give the last position of {piece.strip()!r}")
-            parts.extend(range(region.first, region.last + 1))
-    return tuple(sorted(set(parts)))
+        return tuple(region for part in value for region in parse_regions(part))
+    return tuple(Region.parse(piece) for piece in str(value).split(","))
 
 
 def format_positions(positions: Iterable[int]) -> str:
