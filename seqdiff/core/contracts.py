@@ -18,7 +18,7 @@ Axis words: ``batch`` rows (one design each), ``length`` canvas positions padded
 never interact: row i of any output depends on row i of the inputs only.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from jaxtyping import Array, Bool, Float, Int, Key
 
@@ -99,7 +99,12 @@ class Planner(Protocol):
 
     It sees conditioned marginals and never the witness, so that committing one position per step follows the model's
     law exactly. Ties break at random, by noise from the row's own key.
+
+    Attributes:
+        reads_marginals: whether :meth:`plan` looks at the marginals; where it does not they are never computed.
     """
+
+    reads_marginals: ClassVar[bool]
 
     def plan(
         self,

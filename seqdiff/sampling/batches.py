@@ -1,0 +1,73 @@
+"""Driving the loop: rows in batches over all local devices, results back on the host."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from seqdiff.core.contracts import Denoiser, Planner, Program
+from seqdiff.sampling.loop import Samples, Task, row_keys, sample
+
+_LENGTH_STREAM = 1 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What every row of a request shares.
+
+    Attributes:
+        canvas: int32 [L]; letters where given, MASK where open; L is the padded size.
+        lengths: the lengths to draw from, uniformly, for each row.
+        bias: float32 [L, V], added to the scaled log-probabilities.
+        steps: most denoiser calls per design.
+        temperature: of the denoiser's distribution; above 0.
+        planner: which positions to commit at a step.
+        mask: id of MASK.
+    """
+
+    canvas: np.ndarray
+    lengths: np.ndarray
+    bias: np.ndarray
+    steps: int
+    temperature: float
+    planner: Planner
+    mask: int
+
+
+def sample_batches(
+    denoiser: Denoiser, program: Program, plan: Plan, *, seed: int, rows: int, batch: int, conditions: Any = None
+) -> Iterator[tuple[np.ndarray, Samples]]:
+    """Sample rows ``0 .. rows-1``, ``batch`` at a time; yields (row numbers, samples as numpy) of each batch.
+
+    Row i depends on (seed, i) and the plan, not on the batch. Batches have one size, which is a multiple of the
+    number of local devices, so the loop compiles once; surplus rows of the last batch are dropped.
+    """
+    mesh = Mesh(np.array(jax.local_devices()), ("batch",))
+    by_row, everywhere = NamedSharding(mesh, PartitionSpec("batch")), NamedSharding(mesh, PartitionSpec())
+    size = -(-min(batch, rows) // mesh.size) * mesh.size
+    shared = jax.device_put((denoiser, program, conditions), everywhere)
+    bias = jax.device_put(jnp.asarray(plan.bias, jnp.float32), everywhere)
+    steps = jax.device_put(jnp.int32(plan.steps), everywhere)
+    temperature = jax.device_put(jnp.float32(plan.temperature), everywhere)
+    for first in range(0, rows, size):
+        numbers = np.arange(first, first + size)
+        keys = row_keys(seed, jnp.asarray(numbers, jnp.int32))
+        length = draw_lengths(seed, numbers, plan.lengths)
+        canvas = np.broadcast_to(plan.canvas, (size, len(plan.canvas)))
+        keys, canvas, length = jax.device_put((keys, canvas, length), by_row)
+        task = Task(keys, canvas, length, bias, steps, temperature)
+        samples = jax.device_get(sample(shared[0], shared[1], task, shared[2], planner=plan.planner, mask=plan.mask))
+        kept = min(size, rows - first)
+        yield numbers[:kept], Samples(*(leaf[:kept] for leaf in samples))
+
+
+def draw_lengths(seed: int, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """A length for each row, uniform over ``lengths``, int32 [len(rows)]; depends on (seed, row) only."""
+    keys = row_keys(seed, jnp.asarray(rows, jnp.int32))
+    keys = jax.vmap(lambda key: jax.random.fold_in(key, _LENGTH_STREAM))(keys)
+    picked = jax.vmap(lambda key: jax.random.randint(key, (), 0, len(lengths)))(keys)
+    return lengths[np.asarray(picked)].astype(np.int32)
