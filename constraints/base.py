@@ -14,6 +14,7 @@ import numpy as np
 
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError, unknown_key
+from seqdiff.core.fields import whole_number
 from seqdiff.core.layout import WHOLE, Layout, Region
 
 
@@ -128,23 +129,6 @@ def parse_constraint(item: object, alphabet: Alphabet) -> Constraint:
         raise InputError(f"{name}: {error}") from None
 
 
-def check_keys(args: object, known: tuple[str, ...], required: tuple[str, ...] = ()) -> Mapping[str, Any]:
-    """``args`` as a mapping with known keys only.
-
-    Raises:
-        InputError: not a mapping, an unknown key, or a missing one.
-    """
-    if not isinstance(args, Mapping):
-        raise InputError(f"{args!r} is not a mapping with keys {', '.join(known)}")
-    for key in args:
-        if key not in known:
-            raise unknown_key("key", key, known)
-    for key in required:
-        if key not in args:
-            raise InputError(f"needs {key!r}")
-    return args
-
-
 @dataclass(frozen=True)
 class Bounds:
     """How often something may occur.
@@ -211,10 +195,3 @@ def in_region(region: Region) -> str:
 def region_spec(region: Region) -> dict[str, str]:
     """The ``region`` key that :func:`parse_region` reads back; none for the whole design."""
     return {} if region == WHOLE else {"region": str(region)}
-
-
-def whole_number(value: object, key: str, *, low: int = 0) -> int:
-    """``value`` as an int of at least ``low``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise InputError(f"{key}={value!r} is not a whole number of at least {low}")
-    return value

@@ -17,17 +17,16 @@ from seqdiff.constraints.base import (
     Lowered,
     Scan,
     Verdict,
-    check_keys,
     in_region,
     parse_region,
     region_spec,
     register,
-    whole_number,
 )
 from seqdiff.constraints.prosite import prosite_to_regex
 from seqdiff.constraints.regex import Nfa, parse_regex
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
+from seqdiff.core.fields import check_keys, whole_number
 from seqdiff.core.layout import WHOLE, Layout, Region
 
 AT_LEAST_ONE = Bounds(1, None)

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from seqdiff.constraints.base import Lowered, Verdict, check_keys, register
+from seqdiff.constraints.base import Lowered, Verdict, register
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
+from seqdiff.core.fields import check_keys
 from seqdiff.core.layout import WHOLE, Layout, Region, format_positions, parse_regions
 
 

@@ -52,6 +52,8 @@ class OptimizerConfig:
 class TrainConfig:
     """``seqdiff train``.
 
+    Mask rates are drawn from ``min_time`` to ``max_time`` through the schedule. ``weighting: bound`` trains on the
+    likelihood bound; ``masked`` on the mean over masked letters, which is less noisy and cares less for low rates.
     ``stop_at`` ends this invocation early without changing the schedule; run again to go on.
     """
 
@@ -60,6 +62,8 @@ class TrainConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: str = "linear"
     min_time: float = 0.02
+    max_time: float = 1.0
+    weighting: str = "bound"
     length: int = 128
     batch: int = 32
     steps: int = 1000

@@ -40,6 +40,8 @@ def train(config: TrainConfig) -> Path:
     out = Path(config.out)
     if config.schedule not in SCHEDULES:
         raise unknown_key("schedule", config.schedule, SCHEDULES)
+    if config.weighting not in ("bound", "masked"):
+        raise unknown_key("weighting", config.weighting, ("bound", "masked"))
     sequences = [PROTEIN.encode(sequence) for _, sequence in read_pairs(Path(config.data.train))]
     denoiser = _start(config)
     process = Absorbing(PROTEIN.mask, SCHEDULES[config.schedule]())
@@ -62,7 +64,8 @@ def train(config: TrainConfig) -> Path:
         process=process,
         optimizer=optimizer,
         pad=PROTEIN.pad,
-        min_time=config.min_time,
+        times=(config.min_time, config.max_time),
+        weighting=config.weighting,
         ema_decay=options.ema_decay,
     )
     batches = crop_batches(sequences, PROTEIN, length=config.length, batch=config.batch, seed=config.seed)
@@ -77,7 +80,8 @@ def train(config: TrainConfig) -> Path:
         "optimizer": asdict(options) | {"decay_fraction": None},
         "data": {"file": Path(config.data.train).name, "sequences": len(sequences), "residues": residues},
         "schedule": config.schedule,
-        "min_time": config.min_time,
+        "times": [config.min_time, config.max_time],
+        "weighting": config.weighting,
         "length": config.length,
         "batch": config.batch,
         "seed": config.seed,

@@ -6,7 +6,7 @@ the run's key folded with ``n``, so a run that resumes continues exactly as it w
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from seqdiff.process.absorbing import Absorbing, low_discrepancy_times
 from seqdiff.process.losses import LossParts, weighted_loss
 
 Params = Any
+Weighting = Literal["bound", "masked"]
 
 
 class Apply(Protocol):
@@ -70,20 +71,25 @@ def loss_fn(
     apply: Apply,
     process: Absorbing,
     pad: int,
-    min_time: float,
+    times: tuple[float, float],
+    weighting: Weighting,
 ) -> tuple[Float[Array, ""], LossParts]:
-    """Estimated bound in nats per token of a batch of clean tokens, and the sums behind it.
+    """The loss of a batch of clean tokens, and the sums behind it.
+
+    The loss is the estimated bound in nats per token (``bound``) or the mean over masked letters (``masked``).
 
     Letters have ids below MASK and are the only positions that are corrupted. Row keys are the key folded with the
     row's index, so a row's corruption does not depend on how the batch is sharded.
     """
     open = tokens < process.mask
     time_key, noise_key = jax.random.split(key)
-    times = low_discrepancy_times(time_key, tokens.shape[0], min_time)
+    t = low_discrepancy_times(time_key, tokens.shape[0], *times)
     row_keys = jax.vmap(partial(jax.random.fold_in, noise_key))(jnp.arange(tokens.shape[0]))
-    noisy = jax.vmap(process.corrupt)(row_keys, tokens, times, open)
-    logits = apply(params, noisy, tokens != pad, times)
-    parts = weighted_loss(logits, tokens, open & (noisy == process.mask), open, process.weight(times))
+    noisy = jax.vmap(process.corrupt)(row_keys, tokens, t, open)
+    logits = apply(params, noisy, tokens != pad, t)
+    parts = weighted_loss(logits, tokens, open & (noisy == process.mask), open, process.weight(t))
+    if weighting == "masked":
+        return parts.masked_nats / jnp.maximum(parts.masked, 1.0), parts
     return parts.nats / parts.tokens, parts
 
 
@@ -93,14 +99,15 @@ def make_step(
     process: Absorbing,
     optimizer: optax.GradientTransformation,
     pad: int,
-    min_time: float,
+    times: tuple[float, float],
+    weighting: Weighting,
     ema_decay: float,
 ) -> Callable[[TrainState, Key[Array, ""], Int[Array, "batch length"]], tuple[TrainState, StepInfo]]:
     """The step function ``(state, run key, tokens [batch, length]) -> (state, info)``, to be jitted by the caller.
 
     The average's decay warms up as ``min(ema_decay, (1 + n) / (10 + n))`` so that early averages forget the start.
     """
-    loss = partial(loss_fn, apply=apply, process=process, pad=pad, min_time=min_time)
+    loss = partial(loss_fn, apply=apply, process=process, pad=pad, times=times, weighting=weighting)
 
     def step(
         state: TrainState, key: Key[Array, ""], tokens: Int[Array, "batch length"]

@@ -1,0 +1,169 @@
+"""The result of a request: designs with their scores, verdicts and how they came about."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from Bio.Seq import Seq
+from Bio.SeqRecord import SeqRecord
+
+from seqdiff.constraints.base import Constraint, Verdict
+from seqdiff.design.spec import DesignSpec
+
+
+@dataclass(frozen=True)
+class Design:
+    """One design.
+
+    Attributes:
+        id: its name in files.
+        index: its number in the request; with the seed it determines the design.
+        sequence: its letters.
+        log_p: log-probability of each residue under the model when it was committed [L]; 0 where it was not designed.
+        order: denoiser call (from 0) at which each residue was committed [L]; -1 where the constraints or the parent
+            gave it.
+        calls: denoiser calls used (NFE).
+        log_evidence: log-probability that a draw from the model's first proposal satisfies all constraints.
+        verdicts: the independent check of each constraint, in the spec's order.
+    """
+
+    id: str
+    index: int
+    sequence: str
+    log_p: np.ndarray
+    order: np.ndarray
+    calls: int
+    log_evidence: float
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def score(self) -> float:
+        """Mean log-probability (nats) of the designed residues when they were committed; nan if none was designed."""
+        designed = self.order >= 0
+        return float(self.log_p[designed].mean()) if designed.any() else float("nan")
+
+    @property
+    def ok(self) -> bool:
+        """Whether every constraint holds."""
+        return all(verdict.ok for verdict in self.verdicts)
+
+
+@dataclass(frozen=True)
+class Designs(Sequence[Design]):
+    """The designs of one request; a sequence of :class:`Design` that shows itself as a table in a notebook.
+
+    Attributes:
+        spec: what was asked for.
+        constraints: what was checked, in the order of the verdicts.
+        guarantee: ``exact`` when draws follow the model's proposal given the constraints.
+        designs: the designs.
+        run: versions, timings and devices.
+        stopped: why there are fewer designs than asked for; empty when there are not.
+    """
+
+    spec: DesignSpec
+    constraints: tuple[Constraint, ...]
+    guarantee: str
+    designs: tuple[Design, ...]
+    run: dict[str, Any] = field(default_factory=dict)
+    stopped: str = ""
+
+    def __len__(self) -> int:
+        return len(self.designs)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.designs[index]
+
+    def __iter__(self) -> Iterator[Design]:
+        return iter(self.designs)
+
+    @property
+    def sequences(self) -> list[str]:
+        """Letters of each design."""
+        return [design.sequence for design in self.designs]
+
+    @property
+    def satisfied(self) -> int:
+        """Number of designs that obey every constraint, by the independent check."""
+        return sum(design.ok for design in self.designs)
+
+    def records(self) -> list[SeqRecord]:
+        """The designs as Biopython records; the description holds seed and score."""
+        return [
+            SeqRecord(
+                Seq(design.sequence),
+                id=design.id,
+                name=design.id,
+                description=f"seed={self.spec.seed} index={design.index} score={design.score:.4f}",
+            )
+            for design in self.designs
+        ]
+
+    def columns(self) -> list[str]:
+        """Column names of a row: one per constraint at the end."""
+        return [
+            *("id", "seed", "index", "length", "sequence", "score", "log_evidence", "nfe", "satisfied"),
+            *(f"{n}: {constraint.describe()}" for n, constraint in enumerate(self.constraints, 1)),
+        ]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One plain row per design."""
+        return [
+            dict(
+                zip(
+                    self.columns(),
+                    [
+                        *(design.id, self.spec.seed, design.index, len(design.sequence), design.sequence),
+                        *(round(design.score, 4), round(design.log_evidence, 4), design.calls, design.ok),
+                        *(f"{'yes' if v.ok else 'NO'}: {v.reason}" for v in design.verdicts),
+                    ],
+                    strict=True,
+                )
+            )
+            for design in self.designs
+        ]
+
+    def to_csv(self) -> str:
+        """A table with one row per design and one column per verdict."""
+        buffer = io.StringIO()
+        writer = csv.DictWriter(buffer, self.columns(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows())
+        return buffer.getvalue()
+
+    def to_json(self) -> str:
+        """Everything, per-residue arrays included."""
+        designs = [
+            asdict(design)
+            | {
+                "log_p": [round(float(p), 4) for p in design.log_p],
+                "order": design.order.tolist(),
+                "score": design.score if design.score == design.score else None,
+                "verdicts": [verdict._asdict() for verdict in design.verdicts],
+            }
+            for design in self.designs
+        ]
+        document = {
+            "spec": self.spec.to_mapping(),
+            "constraints": [constraint.describe() for constraint in self.constraints],
+            "guarantee": self.guarantee,
+            "run": self.run,
+            "stopped": self.stopped,
+            "designs": designs,
+        }
+        return json.dumps(document, indent=1, default=str)
+
+    def _repr_html_(self) -> str:
+        from seqdiff.design.report import fragment
+
+        return fragment(self)
+
+    def __repr__(self) -> str:
+        return (
+            f"Designs({len(self)} designs, {self.satisfied} satisfy all {len(self.constraints)} constraints, "
+            f"guarantee {self.guarantee!r})"
+        )

@@ -1,0 +1,56 @@
+"""The output folder of a run: written whole beside its place, then moved there, so that it is never half there."""
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+
+from seqdiff.core.errors import InputError
+from seqdiff.design.designs import Designs
+from seqdiff.design.report import page
+from seqdiff.domains.protein.fasta import write_fasta
+
+
+def claim(folder: Path) -> Path:
+    """Refuse a folder that holds something, before any work is done.
+
+    Raises:
+        InputError: the folder is not empty, or cannot be made.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"out={folder} exists and is not an empty folder; name another with out=DIR")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"out={folder} cannot be made: {error.strerror}") from None
+    return folder
+
+
+def free_name(folder: Path) -> Path:
+    """``folder``, or the first of ``folder-2``, ``folder-3``, ... that does not exist."""
+    name, n = folder, 1
+    while name.exists():
+        n += 1
+        name = folder.with_name(f"{folder.name}-{n}")
+    return name
+
+
+def write(designs: Designs, folder: Path) -> None:
+    """Write ``designs.fasta``, ``designs.csv``, ``designs.json``, ``spec.yaml``, ``run.json`` and ``report.html``."""
+    claim(folder)
+    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        write_fasta(staging / "designs.fasta", designs.records())
+        (staging / "designs.csv").write_text(designs.to_csv())
+        (staging / "designs.json").write_text(designs.to_json() + "\n")
+        (staging / "spec.yaml").write_text(designs.spec.to_yaml())
+        facts = designs.run | {"designs": len(designs), "satisfied": designs.satisfied, "stopped": designs.stopped}
+        (staging / "run.json").write_text(json.dumps(facts, indent=2) + "\n")
+        (staging / "report.html").write_text(page(designs))
+        if folder.exists():
+            folder.rmdir()
+        staging.chmod(0o755)
+        staging.rename(folder)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise

@@ -1,0 +1,90 @@
+"""A spec made ready for the sampler: constraints compiled, canvas and bias laid out. No model is needed yet."""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from seqdiff.constraints.program import Compiled, compile_constraints
+from seqdiff.core.alphabet import Alphabet
+from seqdiff.core.errors import InputError
+from seqdiff.design.spec import DesignSpec
+from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.sampling.batches import Plan
+
+BUCKET = 16
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A compiled spec.
+
+    Attributes:
+        spec: the spec.
+        alphabet: its letters.
+        compiled: the constraints, fused for the spec's lengths.
+    """
+
+    spec: DesignSpec
+    alphabet: Alphabet
+    compiled: Compiled
+
+    @property
+    def size(self) -> int:
+        """Positions of the padded canvas: lengths are rounded up so that close ones share a compiled loop."""
+        return -(-self.spec.length[1] // BUCKET) * BUCKET
+
+    def plan(self) -> Plan:
+        """What the sampler needs beside a denoiser and the program; determined letters are on the canvas already."""
+        determined = self.compiled.determined()
+        canvas = np.full(self.size, self.alphabet.mask, np.int32)
+        canvas[: len(determined)] = np.where(determined >= 0, determined, self.alphabet.mask)
+        sampling = self.spec.sampling
+        return Plan(
+            canvas=canvas,
+            lengths=self.compiled.lengths(),
+            bias=self._bias(),
+            steps=sampling.steps,
+            temperature=sampling.temperature,
+            planner=sampling.planner,
+            mask=self.alphabet.mask,
+        )
+
+    def acceptance(self, frequencies: np.ndarray) -> float:
+        """Probability that letters drawn independently from ``frequencies`` [V] satisfy the constraints.
+
+        The mean over the lengths that designs can have: an estimate of what plain rejection sampling would accept.
+        """
+        lengths = self.compiled.lengths()
+        log_p = jnp.log(jnp.asarray(frequencies, jnp.float32))
+        proposal = jnp.broadcast_to(log_p, (len(lengths), self.size, len(log_p)))
+        canvas = jnp.full((len(lengths), self.size), self.alphabet.mask, jnp.int32)
+        program = self.compiled.program(self.size)
+        evidence = jax.jit(type(program).log_evidence)(program, proposal, canvas, jnp.asarray(lengths, jnp.int32))
+        return float(math.exp(jax.nn.logsumexp(evidence)) / len(lengths))
+
+    def _bias(self) -> np.ndarray:
+        bias = np.zeros((self.size, len(self.alphabet)), np.float32)
+        for item in self.spec.bias:
+            columns = [self.alphabet.letters.index(letter) for letter in item.letters]
+            for region in item.regions:
+                region.check(self.spec.layout(self.alphabet), "bias")
+                bias[region.first - 1 : region.last, columns] += item.add
+        return bias
+
+
+def prepare(spec: DesignSpec, alphabet: Alphabet = PROTEIN) -> Problem:
+    """Compile the constraints of ``spec``.
+
+    Raises:
+        InputError: a constraint does not fit the canvas, nothing satisfies them all, or they are over budget.
+    """
+    layout = spec.layout(alphabet)
+    if layout.max_length > MAX_LENGTH:
+        raise InputError(f"length {layout.max_length} is over the limit of {MAX_LENGTH}")
+    return Problem(spec, alphabet, compile_constraints(spec.all_constraints(), layout))
+
+
+MAX_LENGTH = 4096

@@ -1,0 +1,86 @@
+"""The report page of a run: one HTML file that needs nothing else."""
+
+from collections.abc import Sequence
+from html import escape
+
+from seqdiff.design.designs import Designs
+from seqdiff.design.picture import to_svg
+from seqdiff.domains.protein.properties import properties
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+table { border-collapse: collapse; font-size: .9rem; } .wide { overflow-x: auto; }
+th, td { border-bottom: 1px solid #ddd; padding: .3rem .7rem; text-align: left; } td.number { text-align: right; }
+.good { color: #17663a; } .bad { color: #b3261e; font-weight: 600; } pre { background: #f6f6f4; padding: .8rem; }
+"""
+_PROPERTIES = {
+    "molecular_weight": "mass (Da)",
+    "isoelectric_point": "pI",
+    "charge_at_pH7": "charge at pH 7",
+    "gravy": "GRAVY",
+    "aromaticity": "aromaticity",
+}
+
+
+def page(designs: Designs) -> str:
+    """The whole page."""
+    run = designs.run
+    facts = [
+        ("model", designs.spec.model),
+        ("seed", str(designs.spec.seed)),
+        ("guarantee", designs.guarantee),
+        ("seconds", str(run.get("seconds", ""))),
+        ("devices", ", ".join(run.get("devices", []))),
+        ("versions", ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())),
+    ]
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>seqdiff designs</title>'
+        f"<style>{_STYLE}</style></head><body><h1>{_headline(designs)}</h1>"
+        f"{_table(('', ''), facts)}"
+        f"<h2>Designs</h2>{fragment(designs)}"
+        f"<h2>Spec as understood</h2><pre>{escape(designs.spec.to_yaml())}</pre></body></html>\n"
+    )
+
+
+def fragment(designs: Designs) -> str:
+    """Picture and tables without the frame, as a notebook shows them."""
+    return (
+        f'<div class="wide">{to_svg(designs)}</div>'
+        f"<h2>Constraints, checked on every design</h2>{_constraints(designs)}"
+        f'<h2>Table</h2><div class="wide">{_designs(designs)}</div>'
+    )
+
+
+def _headline(designs: Designs) -> str:
+    mark = "good" if designs.satisfied == len(designs) else "bad"
+    words = f'{len(designs)} designs, <span class="{mark}">{designs.satisfied} satisfy every constraint</span>'
+    return words + (f' <span class="bad">(stopped: {escape(designs.stopped)})</span>' if designs.stopped else "")
+
+
+def _constraints(designs: Designs) -> str:
+    rows = []
+    for n, constraint in enumerate(designs.constraints):
+        kept = sum(design.verdicts[n].ok for design in designs)
+        rows.append((constraint.describe(), f"{kept} of {len(designs)}"))
+    return _table(("constraint", "satisfied"), rows)
+
+
+def _designs(designs: Designs) -> str:
+    rows = []
+    for design in designs:
+        found = properties(design.sequence)
+        row = [design.id, str(len(design.sequence)), f"{design.score:.3f}", str(design.calls)]
+        rows.append([*row, *(f"{found[name]:.2f}" for name in _PROPERTIES), "yes" if design.ok else "NO"])
+    return _table(("id", "length", "score", "NFE", *_PROPERTIES.values(), "satisfied"), rows)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+    body = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>" if any(header) else f"<table>{body}</table>"
+
+
+def _cell(text: str) -> str:
+    numeric = text.replace(".", "", 1).replace("-", "", 1).isdigit()
+    return f'<td class="number">{escape(text)}</td>' if numeric else f"<td>{escape(text)}</td>"

@@ -1,0 +1,136 @@
+"""``seqdiff.design``: from a spec to checked designs."""
+
+import importlib.metadata
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from seqdiff.core.contracts import Denoiser
+from seqdiff.core.errors import InputError, SeqdiffError
+from seqdiff.core.status import Outcome
+from seqdiff.design.designs import Design, Designs
+from seqdiff.design.problem import Problem, prepare
+from seqdiff.design.spec import DesignSpec, read_mapping
+from seqdiff.models.store import load_model
+from seqdiff.sampling.batches import sample_batches
+from seqdiff.sampling.loop import Samples
+
+Progress = Callable[[str, int], None]
+
+
+def design(spec: DesignSpec | Mapping[str, Any] | str | Path | None = None, /, **keys: Any) -> Designs:
+    """Design sequences that satisfy every constraint.
+
+    Args:
+        spec: a :class:`DesignSpec`, a mapping, or the path of a YAML file; see ``docs/spec.md`` for its keys.
+        **keys: the same keys as keyword arguments; they replace those of ``spec``. ``model`` may also be a denoiser
+            (anything that follows ``seqdiff.core.contracts.Denoiser``), and ``constraints`` may hold constraint objects.
+
+    Returns:
+        The designs with scores and the verdicts of the independent check.
+
+    Raises:
+        InputError: an unknown key, a value that cannot be used, or constraints that nothing satisfies; before the
+            model runs.
+
+    Example:
+        >>> designs = seqdiff.design(length=60, n=4, constraints=[{"forbid": {"letters": "C"}}])
+    """
+    model = keys.pop("model") if callable(keys.get("model")) else None
+    problem = prepare(_spec(spec, keys))
+    return run(problem, model)
+
+
+def run(problem: Problem, model: Denoiser | None = None, progress: Progress = lambda stage, done: None) -> Designs:
+    """Sample a prepared problem.
+
+    Args:
+        problem: from :func:`seqdiff.design.problem.prepare`.
+        model: the denoiser; by default the one that the spec names.
+        progress: told of the stage and of the number of designs done.
+
+    Raises:
+        SeqdiffError: the denoiser broke down before the first batch was done. Later, or when the user interrupts, the
+            designs that are done are returned and ``Designs.stopped`` says why.
+    """
+    spec = problem.spec
+    started = time.perf_counter()
+    progress("loading the model", 0)
+    denoiser = model if model is not None else load_model(spec.model, problem.alphabet)
+    program = problem.compiled.program(problem.size)
+    constraints = spec.all_constraints()
+    designs: list[Design] = []
+    stopped = ""
+    progress("compiling the sampler", 0)
+    batches = sample_batches(
+        denoiser, program, problem.plan(), seed=spec.seed, rows=spec.n, batch=spec.sampling.batch
+    )
+    try:
+        for rows, samples in batches:
+            _check(rows, samples)
+            designs += [_design(problem, constraints, int(row), samples, i) for i, row in enumerate(rows)]
+            progress("sampling", len(designs))
+    except (SeqdiffError, KeyboardInterrupt) as error:
+        if not designs:
+            raise
+        stopped = str(error) or "interrupted"
+    seconds = time.perf_counter() - started
+    facts = {
+        "versions": versions(),
+        "devices": [str(device) for device in jax.local_devices()],
+        "seed": spec.seed,
+        "guarantee": problem.compiled.guarantee,
+        "states": problem.compiled.states,
+        "seconds": round(seconds, 2),
+    }
+    return Designs(spec, constraints, problem.compiled.guarantee, tuple(designs), facts, stopped)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides a result."""
+    packages = ("seqdiff", "jax", "jaxlib", "flax", "numpy", "biopython")
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _spec(spec: DesignSpec | Mapping[str, Any] | str | Path | None, keys: dict[str, Any]) -> DesignSpec:
+    if isinstance(spec, DesignSpec):
+        if keys:
+            raise InputError("give either a DesignSpec or keyword arguments; use dataclasses.replace to change a spec")
+        return spec
+    folder, mapping = Path(), spec or {}
+    if isinstance(mapping, str | Path):
+        folder, mapping = Path(mapping).parent, read_mapping(Path(mapping))
+    return DesignSpec.from_mapping({**mapping, **keys}, folder=folder)
+
+
+def _check(rows: np.ndarray, samples: Samples) -> None:
+    for row, code in zip(rows, samples.outcome, strict=True):
+        if code != Outcome.DONE:
+            raise SeqdiffError(f"design {row}: {Outcome(int(code)).sentence}")
+
+
+def _design(problem: Problem, constraints: tuple[Any, ...], row: int, samples: Samples, i: int) -> Design:
+    open = samples.tokens[i] < len(problem.alphabet)
+    length = int(open.sum())
+    sequence = problem.alphabet.decode(samples.tokens[i, :length])
+    return Design(
+        id=f"design_{row:04d}",
+        index=row,
+        sequence=sequence,
+        log_p=samples.log_p[i, :length],
+        order=samples.order[i, :length],
+        calls=int(samples.calls[i]),
+        log_evidence=float(samples.log_evidence[i]),
+        verdicts=tuple(constraint.holds(sequence) for constraint in constraints),
+    )
