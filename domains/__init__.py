@@ -1,0 +1,1 @@
+"""What is designed: alphabets, file formats and properties of a field."""

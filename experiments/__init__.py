@@ -1,0 +1,1 @@
+"""Experiments: training, evaluation and benchmarks, with their Hydra configs."""

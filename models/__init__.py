@@ -1,0 +1,1 @@
+"""Denoiser networks, and models on disk."""

@@ -1,0 +1,1 @@
+"""Hydra configs, composed by module name."""

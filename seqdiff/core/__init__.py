@@ -1,0 +1,1 @@
+"""Words that everything shares: alphabet, layout, contracts, outcomes, errors. Imports nothing of seqdiff."""

@@ -1,0 +1,1 @@
+"""The forward process: schedules, corruption, losses, likelihood."""

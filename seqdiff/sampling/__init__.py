@@ -1,0 +1,1 @@
+"""The sampling loop, its planners, and batches over devices."""

@@ -1,0 +1,1 @@
+"""The training loop: step, optimiser, batches, checkpoints."""

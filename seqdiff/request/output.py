@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from seqdiff.core.errors import InputError
-from seqdiff.design.designs import Designs
-from seqdiff.design.report import page
+from seqdiff.request.designs import Designs
+from seqdiff.request.report import page
 from seqdiff.domains.protein.fasta import write_fasta
 
 

@@ -12,7 +12,7 @@ from Bio.Seq import Seq
 from Bio.SeqRecord import SeqRecord
 
 from seqdiff.constraints.base import Constraint, Verdict
-from seqdiff.design.spec import DesignSpec
+from seqdiff.request.spec import DesignSpec
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Designs(Sequence[Design]):
         return json.dumps(document, indent=1, default=str)
 
     def _repr_html_(self) -> str:
-        from seqdiff.design.report import fragment
+        from seqdiff.request.report import fragment
 
         return fragment(self)
 

@@ -10,7 +10,7 @@ import numpy as np
 from seqdiff.constraints.program import Compiled, compile_constraints
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
-from seqdiff.design.spec import DesignSpec
+from seqdiff.request.spec import DesignSpec
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.sampling.batches import Plan
 

@@ -4,7 +4,7 @@ import re
 from html import escape
 
 from seqdiff.constraints.pattern import Pattern
-from seqdiff.design.designs import Design, Designs
+from seqdiff.request.designs import Design, Designs
 
 CELL, ROW, LEFT, TOP = 8, 18, 110, 40
 # Background of each residue by chemical class; colours that also differ in lightness, for colour-blind readers.

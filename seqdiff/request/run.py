@@ -10,12 +10,13 @@ from typing import Any
 import jax
 import numpy as np
 
+import seqdiff
 from seqdiff.core.contracts import Denoiser
 from seqdiff.core.errors import InputError, SeqdiffError
 from seqdiff.core.status import Outcome
-from seqdiff.design.designs import Design, Designs
-from seqdiff.design.problem import Problem, prepare
-from seqdiff.design.spec import DesignSpec, read_mapping
+from seqdiff.request.designs import Design, Designs
+from seqdiff.request.problem import Problem, prepare
+from seqdiff.request.spec import DesignSpec, read_mapping
 from seqdiff.models.store import load_model
 from seqdiff.sampling.batches import sample_batches
 from seqdiff.sampling.loop import Samples
@@ -50,7 +51,7 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
     """Sample a prepared problem.
 
     Args:
-        problem: from :func:`seqdiff.design.problem.prepare`.
+        problem: from :func:`seqdiff.request.problem.prepare`.
         model: the denoiser; by default the one that the spec names.
         progress: told of the stage and of the number of designs done.
 
@@ -93,14 +94,9 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
 
 def versions() -> dict[str, str]:
     """Versions of what decides a result."""
-    packages = ("seqdiff", "jax", "jaxlib", "flax", "numpy", "biopython")
-    found = {"python": platform.python_version()}
-    for package in packages:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+    packages = ("jax", "jaxlib", "flax", "numpy", "biopython")
+    found = {package: importlib.metadata.version(package) for package in packages}
+    return {"seqdiff": seqdiff.__version__, "python": platform.python_version()} | found
 
 
 def _spec(spec: DesignSpec | Mapping[str, Any] | str | Path | None, keys: dict[str, Any]) -> DesignSpec:

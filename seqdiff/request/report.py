@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
-from seqdiff.design.designs import Designs
-from seqdiff.design.picture import to_svg
+from seqdiff.request.designs import Designs
+from seqdiff.request.picture import to_svg
 from seqdiff.domains.protein.properties import properties
 
 _STYLE = """

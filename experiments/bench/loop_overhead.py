@@ -1,0 +1,120 @@
+"""Cost of the constraints: the whole constrained loop over bare forward passes of the same count, in one run.
+
+    python -m seqdiff.experiments.bench.loop_overhead [model=FOLDER] [out=FILE.json]
+
+Both sides are one compiled call on the same shapes and the same network; the bare one evaluates the denoiser as often
+and does nothing else. The two alternate, and the ratio is that of the fastest repeats.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from seqdiff.core.contracts import Denoiser, Planner
+from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.models.store import load_model
+from seqdiff.request.problem import Problem, prepare
+from seqdiff.request.spec import DesignSpec
+from seqdiff.sampling.loop import Task, row_keys, sample
+from seqdiff.sampling.planners import PLANNERS
+
+BATCH, STEPS, REPEATS = 16, 32, 5
+SETS: dict[str, list[dict[str, Any]]] = {
+    "none": [],
+    "background panel": [
+        {"forbid": {"letters": "C"}},
+        {"pattern": {"prosite": "N-{P}-[ST]", "exactly": 0}},
+        {"run": {"max": 3}},
+        {"pattern": {"regex": "[KR][KR]", "exactly": 0}},
+        {"pattern": {"regex": "ENLYFQ[GS]", "exactly": 0}},
+        {"pattern": {"regex": "N[GD]", "exactly": 0}},
+    ],
+    "zinc finger": [
+        {"fixed": {1: "M"}},
+        {"count": {"letters": "M", "exactly": 1}},
+        {"pattern": {"prosite": "C-x(2,4)-C-x(3)-[LIVMFYWC]-x(8)-H-x(3,5)-H"}},
+        {"count": {"letters": "C", "exactly": 2}},
+        {"pattern": {"prosite": "N-{P}-[ST]", "exactly": 0}},
+        {"run": {"max": 3}},
+    ],
+}
+
+
+def main(words: list[str]) -> None:
+    options = dict(word.split("=", 1) for word in words)
+    denoiser = load_model(options.get("model", "protein-small"), PROTEIN)
+    table = Table("L", "constraints", "planner", "states", "bare s", "loop s", "ratio", header_style="bold", box=None)
+    rows = []
+    for length in (128, 256):
+        for name, constraints in SETS.items():
+            problem = prepare(DesignSpec.from_mapping({"length": length, "constraints": constraints}))
+            for planner in PLANNERS:
+                row = measure(denoiser, problem, PLANNERS[planner]())
+                rows.append({"length": length, "constraints": name, "planner": planner} | row)
+                figures = (str(row["states"]), f"{row['bare']:.3f}", f"{row['loop']:.3f}", f"{row['ratio']:.3f}")
+                table.add_row(str(length), name, planner, *figures)
+    Console().print(table)
+    if "out" in options:
+        Path(options["out"]).write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def measure(denoiser: Denoiser, problem: Problem, planner: Planner) -> dict[str, float]:
+    """Seconds of the loop and of as many bare forward passes, and their ratio."""
+    plan = problem.plan()
+    length = jnp.full((BATCH,), problem.spec.length[1], jnp.int32)
+    canvas = jnp.asarray(np.broadcast_to(plan.canvas, (BATCH, problem.size)))
+    task = Task(
+        row_keys(0, jnp.arange(BATCH)), canvas, length, jnp.asarray(plan.bias), jnp.int32(STEPS), jnp.float32(1.0)
+    )
+    program = problem.compiled.program(problem.size)
+
+    def loop() -> Any:
+        return sample(denoiser, program, task, planner=planner, mask=plan.mask)
+
+    calls = int(np.max(loop().calls))
+
+    @jax.jit
+    def forwards(denoiser: Denoiser, canvas: jax.Array) -> jax.Array:
+        valid = jnp.ones(canvas.shape, bool)
+
+        def step(_: int, canvas: jax.Array) -> jax.Array:
+            logits = denoiser(canvas, valid, jnp.full((BATCH,), 0.5))
+            # Depends on the logits but never changes the canvas, so that no pass can be left out.
+            return jnp.where(jnp.max(logits, axis=-1) > 1e30, 0, canvas)
+
+        return jax.lax.fori_loop(0, calls, step, canvas)
+
+    seconds = _alternate(lambda: forwards(denoiser, canvas), loop)
+    return {
+        "states": problem.compiled.states,
+        "calls": calls,
+        "bare": seconds[0],
+        "loop": seconds[1],
+        "ratio": seconds[1] / seconds[0],
+    }
+
+
+def _alternate(*calls: Callable[[], Any]) -> list[float]:
+    """Fastest of ``REPEATS`` timings of each call, taken in turn after one warm-up."""
+    for call in calls:
+        jax.block_until_ready(call())
+    best = [float("inf")] * len(calls)
+    for _ in range(REPEATS):
+        for i, call in enumerate(calls):
+            started = time.perf_counter()
+            jax.block_until_ready(call())
+            best[i] = min(best[i], time.perf_counter() - started)
+    return best
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Example design specs."""

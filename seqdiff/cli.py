@@ -1,0 +1,238 @@
+"""The ``seqdiff`` command. Entry code only: every command parses its words, calls the library and shows the result.
+
+Exit codes: 0 done, 2 the user's input, 1 anything else.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from seqdiff.core.errors import InputError, SeqdiffError
+
+_EPILOG = """examples:
+  seqdiff design zinc_finger.yaml                     16 designs into outputs/zinc_finger
+  seqdiff design zinc_finger.yaml n=64 seed=3 sampling.steps=64 out=fingers
+  seqdiff check zinc_finger.yaml                      what the constraints mean and cost, without a model
+  seqdiff score designs.fasta                         likelihood of given sequences
+  seqdiff train data.train=my.fasta steps=2000 out=runs/mine
+  seqdiff evaluate model=runs/mine/model data=[held_out.fasta]
+  seqdiff export runs/mine/model --format transformers out=esmc-mine
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    try:
+        return args.run(args) or 0
+    except InputError as error:
+        return _fail(error, 2)
+    except SeqdiffError as error:
+        return _fail(error, 1)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+
+def _fail(error: object, code: int) -> int:
+    print("seqdiff: error: " + " ".join(str(error).split()), file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    from seqdiff import __version__
+
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        prog="seqdiff",
+        description="Sequence design by masked diffusion in which every design obeys every hard constraint.",
+        epilog=_EPILOG,
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"seqdiff {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def command(
+        name: str, run: Callable[[Any], int | None], help: str, epilog: str, argument: tuple[str, type, str] | None = None
+    ) -> Any:
+        sub = commands.add_parser(
+            name, help=help, description=help, epilog="examples:\n" + epilog, formatter_class=raw, allow_abbrev=False
+        )
+        if argument:
+            metavar, kind, meaning = argument
+            sub.add_argument(metavar.lower(), metavar=metavar, type=kind, help=meaning)
+        sub.add_argument("overrides", nargs="*", metavar="key=value", help="override a key, in Hydra's grammar")
+        sub.set_defaults(run=run)
+        return sub
+
+    spec = ("SPEC", Path, "design spec, a YAML file")
+    command(
+        "design",
+        _design,
+        "design sequences that satisfy a spec",
+        "  seqdiff design zinc_finger.yaml\n  seqdiff design zinc_finger.yaml n=64 seed=3 sampling.steps=64 out=fingers\n"
+        "  seqdiff design inpaint.yaml parent=my_protein.fasta 'keep=\"20-45\"'\n",
+        spec,
+    )
+    command(
+        "check",
+        _check,
+        "compile a spec's constraints without a model and say what they mean and cost",
+        "  seqdiff check zinc_finger.yaml\n  seqdiff check zinc_finger.yaml length=60\n",
+        spec,
+    )
+    command(
+        "score",
+        _score,
+        "likelihood of the sequences of a FASTA file",
+        "  seqdiff score designs.fasta\n  seqdiff score designs.fasta method=pseudo model=runs/mine/model out=scores.csv\n",
+        ("FASTA", Path, "sequences, plain or gzip"),
+    )
+    command(
+        "train",
+        _train,
+        "train a model on the sequences of a FASTA file",
+        "  seqdiff train data.train=my.fasta steps=2000 out=runs/mine\n"
+        "  seqdiff train data.train=my.fasta steps=2000 out=runs/mine stop_at=500    # and again, to go on\n",
+    )
+    command(
+        "evaluate",
+        _evaluate,
+        "held-out perplexity of a model",
+        "  seqdiff evaluate model=protein-small data=[test.fasta]\n",
+    )
+    export = command(
+        "export",
+        _export,
+        "write a model in another library's format",
+        "  seqdiff export runs/mine/model --format transformers out=esmc-mine\n",
+        ("MODEL", str, "bundled name or model folder"),
+    )
+    export.add_argument("--format", choices=["transformers"], default="transformers", help="target format")
+    return parser
+
+
+def _design(args: Any) -> int:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from seqdiff.request import output
+    from seqdiff.request.problem import prepare
+    from seqdiff.request.run import run
+    from seqdiff.request.tables import show_designs
+
+    _use_compilation_cache()
+    spec, out = _read_spec(args)
+    folder = output.claim(Path(out)) if out else output.free_name(Path("outputs") / args.spec.stem)
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("compiling the constraints", total=spec.n)
+        problem = prepare(spec)
+        designs = run(problem, progress=lambda stage, done: bar.update(task, description=stage, completed=done))
+    output.write(designs, folder)
+    show_designs(Console(), designs, problem, folder)
+    if designs.stopped:
+        raise SeqdiffError(f"{len(designs)} of {spec.n} designs were finished and written: {designs.stopped}")
+    if designs.satisfied < len(designs):
+        raise SeqdiffError(f"{len(designs) - designs.satisfied} designs fail the independent check; please report this")
+    return 0
+
+
+def _check(args: Any) -> None:
+    from rich.console import Console
+
+    from seqdiff.request.problem import prepare
+    from seqdiff.request.tables import show_check
+
+    spec, out = _read_spec(args)
+    if out:
+        raise InputError("'check' writes nothing; leave out=... away")
+    show_check(Console(), prepare(spec))
+
+
+def _read_spec(args: Any) -> tuple[Any, str]:
+    """The spec with its overrides, and the output folder if one is named."""
+    from seqdiff.request.overrides import apply_overrides, parse_overrides
+    from seqdiff.request.spec import DesignSpec, read_mapping
+
+    pairs = parse_overrides(args.overrides)
+    out = [str(value) for key, value in pairs if key == "out"]
+    mapping = apply_overrides(read_mapping(args.spec), [pair for pair in pairs if pair[0] != "out"])
+    try:
+        return DesignSpec.from_mapping(mapping, folder=args.spec.parent), out[-1] if out else ""
+    except InputError as error:
+        raise InputError(f"{args.spec}: {error}") from None
+
+
+def _score(args: Any) -> None:
+    from seqdiff.request.overrides import apply_overrides, parse_overrides
+    from seqdiff.request.score import ScoreOptions, score_file
+
+    _use_compilation_cache()
+    score_file(args.fasta, ScoreOptions.from_mapping(apply_overrides({}, parse_overrides(args.overrides))))
+
+
+def _train(args: Any) -> None:
+    from seqdiff.experiments.schema import TrainConfig
+    from seqdiff.experiments.train import train
+
+    train(_compose("train", args.overrides, TrainConfig))
+
+
+def _evaluate(args: Any) -> None:
+    from seqdiff.experiments.evaluate import evaluate
+    from seqdiff.experiments.schema import EvaluateConfig
+
+    evaluate(_compose("evaluate", args.overrides, EvaluateConfig))
+
+
+def _export(args: Any) -> None:
+    from seqdiff.request.overrides import parse_overrides
+    from seqdiff.models.export import export_transformers
+
+    values = dict(parse_overrides(args.overrides))
+    if set(values) != {"out"}:
+        raise InputError("'export' takes one key: out=FOLDER")
+    print(f"wrote {export_transformers(args.model, Path(str(values['out'])))}")
+
+
+def _compose(name: str, overrides: Sequence[str], schema: type) -> Any:
+    """The config called ``name`` with overrides, as an instance of its schema."""
+    from hydra import compose, initialize_config_module
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    from seqdiff.experiments.schema import register
+
+    register()
+    try:
+        with initialize_config_module("seqdiff.experiments.conf", version_base=None):
+            return OmegaConf.to_object(compose(name, list(overrides)))
+    except (HydraException, OmegaConfBaseException) as error:
+        cause = error.__cause__ or error
+        first = str(cause).strip().splitlines()[0]
+        keys = ", ".join(sorted(schema.__dataclass_fields__))
+        raise InputError(f"{name}: {first} (keys: {keys})") from None
+
+
+def _use_compilation_cache() -> None:
+    """Keep compiled loops between runs, as JAX_COMPILATION_CACHE_DIR does, unless the user has chosen a place."""
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    import jax
+
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seqdiff" / "xla"
+    jax.config.update("jax_compilation_cache_dir", str(cache))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
