@@ -6,7 +6,8 @@ other constraints few of them are ever reached. ``Placement`` is for motifs that
 inside one chosen match, and symbols carry a choice, so that a text has one symbol sequence per placement.
 """
 
-from typing import Generic, Hashable, TypeVar
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -159,6 +160,4 @@ class Placement:
             if not self._whole and nfa.last >> (state - 1) & 1:
                 loops = [self._after]
         inside = bits(entries)
-        return [
-            loops + [p + 1 for p in inside if nfa.letters[p, letter]] for letter in range(nfa.letters.shape[1])
-        ]
+        return [loops + [p + 1 for p in inside if nfa.letters[p, letter]] for letter in range(nfa.letters.shape[1])]

@@ -119,7 +119,9 @@ def parse_constraint(item: object, alphabet: Alphabet) -> Constraint:
         InputError: not a one-key mapping, an unknown name or key, or a value that cannot be used.
     """
     if not isinstance(item, Mapping) or len(item) != 1:
-        raise InputError(f"constraint {item!r}: write one name and its arguments, such as count: {{letters: C, max: 2}}")
+        raise InputError(
+            f"constraint {item!r}: write one name and its arguments, such as count: {{letters: C, max: 2}}"
+        )
     name, args = next(iter(item.items()))
     if name not in REGISTRY:
         raise unknown_key("constraint", name, REGISTRY)
@@ -142,7 +144,9 @@ class Bounds:
     high: int | None
 
     @classmethod
-    def parse(cls, args: Mapping[str, Any], low_key: str, high_key: str, *, default: "Bounds | None" = None) -> "Bounds":
+    def parse(
+        cls, args: Mapping[str, Any], low_key: str, high_key: str, *, default: "Bounds | None" = None
+    ) -> "Bounds":
         """Read ``low_key``, ``high_key`` or ``exactly``.
 
         Raises:

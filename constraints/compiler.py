@@ -62,9 +62,7 @@ class Layers:
         return np.array([i for i, accept in enumerate(self.accept) if accept.any()])
 
 
-def build_layers(
-    allowed: np.ndarray, scans: tuple[Scan, ...], *, min_length: int, budget: int
-) -> Layers:
+def build_layers(allowed: np.ndarray, scans: tuple[Scan, ...], *, min_length: int, budget: int) -> Layers:
     """The minimal layered automaton of allowed letters and scans.
 
     Args:

@@ -42,7 +42,7 @@ class Fixed:
         return cls(tuple(sorted(letters.items())))
 
     def to_spec(self) -> dict[str, str]:
-        return {place: text for place, text in self._stretches()}
+        return dict(self._stretches())
 
     def describe(self) -> str:
         return "fixed " + ", ".join(f"{place}={text}" for place, text in self._stretches())

@@ -76,9 +76,7 @@ class Compiled:
         return make_program(self.layers, size)
 
 
-def compile_constraints(
-    constraints: Sequence[Constraint], layout: Layout, *, budget: int = STATE_BUDGET
-) -> Compiled:
+def compile_constraints(constraints: Sequence[Constraint], layout: Layout, *, budget: int = STATE_BUDGET) -> Compiled:
     """Fuse ``constraints`` for a canvas.
 
     Args:

@@ -142,7 +142,9 @@ class _Builder:
 
     def _position(self, letters: np.ndarray) -> tuple[bool, int, int]:
         if len(self.letters) >= MAX_POSITIONS:
-            raise BudgetError(f"regex {self.pattern!r} unrolls to more than {MAX_POSITIONS} positions; shorten its repeats")
+            raise BudgetError(
+                f"regex {self.pattern!r} unrolls to more than {MAX_POSITIONS} positions; shorten its repeats"
+            )
         self.letters.append(letters)
         self.follow.append(0)
         bit = 1 << (len(self.letters) - 1)

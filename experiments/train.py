@@ -110,9 +110,7 @@ def train(config: TrainConfig) -> Path:
 
 
 def _start(config: TrainConfig) -> NetworkDenoiser:
-    network = TransformerConfig(
-        num_letters=len(PROTEIN), num_tokens=PROTEIN.num_tokens, **asdict(config.network)
-    )
+    network = TransformerConfig(num_letters=len(PROTEIN), num_tokens=PROTEIN.num_tokens, **asdict(config.network))
     if not config.init_from:
         return init_denoiser(network, PROTEIN, seed=config.seed)
     denoiser = load_model(config.init_from, PROTEIN)
@@ -155,6 +153,4 @@ class _Reporter:
         seconds = time.perf_counter() - self._started
         self._writer.writerow({name: f"{value:.6g}" for name, value in (summary | {"seconds": seconds}).items()})
         self._file.flush()
-        self._bar.update(
-            self._task, completed=summary["step"], loss=summary["loss"], rate=summary["tokens_per_second"]
-        )
+        self._bar.update(self._task, completed=summary["step"], loss=summary["loss"], rate=summary["tokens_per_second"])

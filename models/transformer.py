@@ -178,7 +178,9 @@ class Transformer(nnx.Module):
         x = self.embed_tokens(tokens)
         if self.embed_positions is not None:
             if tokens.shape[1] > self.config.max_length:
-                raise InputError(f"{tokens.shape[1]} tokens exceed the model's {self.config.max_length} learned positions")
+                raise InputError(
+                    f"{tokens.shape[1]} tokens exceed the model's {self.config.max_length} learned positions"
+                )
             x = x + self.embed_positions(jnp.arange(tokens.shape[1]))[None]
         hidden_time = None
         if self.time_in is not None:

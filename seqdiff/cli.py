@@ -60,7 +60,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def command(
-        name: str, run: Callable[[Any], int | None], help: str, epilog: str, argument: tuple[str, type, str] | None = None
+        name: str,
+        run: Callable[[Any], int | None],
+        help: str,
+        epilog: str,
+        argument: tuple[str, type, str] | None = None,
     ) -> Any:
         sub = commands.add_parser(
             name, help=help, description=help, epilog="examples:\n" + epilog, formatter_class=raw, allow_abbrev=False
@@ -77,7 +81,8 @@ def _parser() -> argparse.ArgumentParser:
         "design",
         _design,
         "design sequences that satisfy a spec",
-        "  seqdiff design zinc_finger.yaml\n  seqdiff design zinc_finger.yaml n=64 seed=3 sampling.steps=64 out=fingers\n"
+        "  seqdiff design zinc_finger.yaml\n"
+        "  seqdiff design zinc_finger.yaml n=64 seed=3 sampling.steps=64 out=fingers\n"
         "  seqdiff design inpaint.yaml parent=my_protein.fasta 'keep=\"20-45\"'\n",
         spec,
     )
@@ -92,7 +97,8 @@ def _parser() -> argparse.ArgumentParser:
         "score",
         _score,
         "likelihood of the sequences of a FASTA file",
-        "  seqdiff score designs.fasta\n  seqdiff score designs.fasta method=pseudo model=runs/mine/model out=scores.csv\n",
+        "  seqdiff score designs.fasta\n"
+        "  seqdiff score designs.fasta method=pseudo model=runs/mine/model out=scores.csv\n",
         ("FASTA", Path, "sequences, plain or gzip"),
     )
     command(
@@ -132,7 +138,13 @@ def _design(args: Any) -> int:
     spec, out = _read_spec(args)
     folder = output.claim(Path(out)) if out else output.free_name(Path("outputs") / args.spec.stem)
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("compiling the constraints", total=spec.n)
         problem = prepare(spec)
@@ -195,8 +207,8 @@ def _evaluate(args: Any) -> None:
 
 
 def _export(args: Any) -> None:
-    from seqdiff.request.overrides import parse_overrides
     from seqdiff.models.export import export_transformers
+    from seqdiff.request.overrides import parse_overrides
 
     values = dict(parse_overrides(args.overrides))
     if set(values) != {"out"}:

@@ -81,9 +81,7 @@ class Alphabet:
     def decode(self, tokens: Iterable[int]) -> str:
         """Text of letter ids; MASK reads ``_``, PAD and frame tokens are dropped."""
         return "".join(
-            self.letters[t] if t < len(self.letters) else "_"
-            for t in (int(t) for t in tokens)
-            if t <= self.mask
+            self.letters[t] if t < len(self.letters) else "_" for t in (int(t) for t in tokens) if t <= self.mask
         )
 
     def letter_set(self, text: str) -> str:
@@ -97,7 +95,5 @@ class Alphabet:
         elif extra := [letter for letter in text if letter not in self.letters]:
             if len(text) > 3 and text.islower():
                 raise unknown_key("letter group", text, self.groups)
-            raise InputError(
-                f"{text!r} has {extra[0]!r}, which is not one of the {self.name} letters {self.letters}"
-            )
+            raise InputError(f"{text!r} has {extra[0]!r}, which is not one of the {self.name} letters {self.letters}")
         return "".join(letter for letter in self.letters if letter in text)

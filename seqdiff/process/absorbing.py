@@ -5,7 +5,7 @@ carried over (SUBS parameterisation of MDLM: no probability on MASK, unmasked po
 holds here by construction because networks predict letters only and the loss reads masked positions only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ class Absorbing:
     """
 
     mask: int
-    schedule: Schedule = Linear()
+    schedule: Schedule = field(default_factory=Linear)
 
     def corrupt(
         self, key: Key[Array, ""], x0: Int[Array, "length"], t: Float[Array, ""], open: Bool[Array, "length"]
@@ -53,6 +53,7 @@ class Absorbing:
 
 def low_discrepancy_times(key: Key[Array, ""], batch: int, low: float, high: float = 1.0) -> Float[Array, "batch"]:
     """Times that cover [low, high) evenly: one uniform offset shared by a grid of ``batch`` strata (Kingma et al.
-    2021, VDM). Each time is uniform on its own; together their sum of losses has less variance."""
+    2021, VDM). Each time is uniform on its own; together their sum of losses has less variance.
+    """
     grid = (jax.random.uniform(key) + jnp.arange(batch) / batch) % 1.0
     return low + (high - low) * grid

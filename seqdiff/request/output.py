@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 from seqdiff.core.errors import InputError
+from seqdiff.domains.protein.fasta import write_fasta
 from seqdiff.request.designs import Designs
 from seqdiff.request.report import page
-from seqdiff.domains.protein.fasta import write_fasta
 
 
 def claim(folder: Path) -> Path:

@@ -20,7 +20,9 @@ def parse_overrides(words: Sequence[str]) -> list[tuple[str, Any]]:
         try:
             override = OverridesParser.create().parse_override(word)
         except HydraException:
-            raise InputError(f"{word!r} is not an override; write key=value, such as n=64 or sampling.steps=16") from None
+            raise InputError(
+                f"{word!r} is not an override; write key=value, such as n=64 or sampling.steps=16"
+            ) from None
         if override.is_sweep_override():
             raise InputError(f"{word!r} asks for several values; give one")
         pairs.append((override.key_or_group, DELETE if override.is_delete() else override.value()))
@@ -35,7 +37,9 @@ DELETE = _Delete()
 
 
 def apply_overrides(mapping: dict[str, Any], pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """A copy of ``mapping`` with each pair set; ``sampling.steps`` goes into a nested mapping, ``constraints.0`` into a list.
+    """A copy of ``mapping`` with each pair set.
+
+    ``sampling.steps`` goes into a nested mapping, ``constraints.0`` into a list.
 
     Raises:
         InputError: a key leads through something that is neither a mapping nor a list, or past the end of a list.
@@ -59,5 +63,5 @@ def _put(target: Any, path: list[str], value: Any, key: str) -> Any:
         place = int(head)
         if value is DELETE and not rest:
             return target[:place] + target[place + 1 :]
-        return target[:place] + [_put(target[place], rest, value, key) if rest else value] + target[place + 1 :]
+        return [*target[:place], _put(target[place], rest, value, key) if rest else value, *target[place + 1 :]]
     raise InputError(f"{key}: {head!r} cannot be set inside {target!r}")

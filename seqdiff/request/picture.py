@@ -50,9 +50,7 @@ def _row(designs: Designs, design: Design, y: int) -> list[str]:
     for match in re.finditer(r"(.)\1*", "".join(_class_of(letter) for letter in text)):
         colour = _COLOUR.get(text[match.start()], "#eee")
         parts.append(_rect(match.start(), match.end(), y, f'fill="{colour}"'))
-    parts.append(
-        f'<text x="{LEFT + 1}" y="{y + 12}" textLength="{len(text) * CELL}" fill="#222">{escape(text)}</text>'
-    )
+    parts.append(f'<text x="{LEFT + 1}" y="{y + 12}" textLength="{len(text) * CELL}" fill="#222">{escape(text)}</text>')
     for first, last in _given(design):
         x1, x2 = LEFT + first * CELL, LEFT + last * CELL
         parts.append(f'<line x1="{x1}" x2="{x2}" y1="{y + 15}" y2="{y + 15}" stroke="#555" stroke-width="1.4"/>')

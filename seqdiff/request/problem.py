@@ -10,8 +10,8 @@ import numpy as np
 from seqdiff.constraints.program import Compiled, compile_constraints
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
-from seqdiff.request.spec import DesignSpec
 from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.request.spec import DesignSpec
 from seqdiff.sampling.batches import Plan
 
 BUCKET = 16

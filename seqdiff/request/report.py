@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from html import escape
 
+from seqdiff.domains.protein.properties import properties
 from seqdiff.request.designs import Designs
 from seqdiff.request.picture import to_svg
-from seqdiff.domains.protein.properties import properties
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }

@@ -14,10 +14,10 @@ import seqdiff
 from seqdiff.core.contracts import Denoiser
 from seqdiff.core.errors import InputError, SeqdiffError
 from seqdiff.core.status import Outcome
+from seqdiff.models.store import load_model
 from seqdiff.request.designs import Design, Designs
 from seqdiff.request.problem import Problem, prepare
 from seqdiff.request.spec import DesignSpec, read_mapping
-from seqdiff.models.store import load_model
 from seqdiff.sampling.batches import sample_batches
 from seqdiff.sampling.loop import Samples
 
@@ -30,7 +30,7 @@ def design(spec: DesignSpec | Mapping[str, Any] | str | Path | None = None, /, *
     Args:
         spec: a :class:`DesignSpec`, a mapping, or the path of a YAML file; see ``docs/spec.md`` for its keys.
         **keys: the same keys as keyword arguments; they replace those of ``spec``. ``model`` may also be a denoiser
-            (anything that follows ``seqdiff.core.contracts.Denoiser``), and ``constraints`` may hold constraint objects.
+            (a callable pytree, see ``seqdiff.core.contracts``), and ``constraints`` may hold constraint objects.
 
     Returns:
         The designs with scores and the verdicts of the independent check.
@@ -68,9 +68,7 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
     designs: list[Design] = []
     stopped = ""
     progress("compiling the sampler", 0)
-    batches = sample_batches(
-        denoiser, program, problem.plan(), seed=spec.seed, rows=spec.n, batch=spec.sampling.batch
-    )
+    batches = sample_batches(denoiser, program, problem.plan(), seed=spec.seed, rows=spec.n, batch=spec.sampling.batch)
     try:
         for rows, samples in batches:
             _check(rows, samples)
@@ -124,8 +122,8 @@ def _design(problem: Problem, constraints: tuple[Any, ...], row: int, samples: S
         id=f"design_{row:04d}",
         index=row,
         sequence=sequence,
-        log_p=samples.log_p[i, :length],
-        order=samples.order[i, :length],
+        log_p=np.asarray(samples.log_p[i, :length]),
+        order=np.asarray(samples.order[i, :length]),
         calls=int(samples.calls[i]),
         log_evidence=float(samples.log_evidence[i]),
         verdicts=tuple(constraint.holds(sequence) for constraint in constraints),

@@ -5,7 +5,7 @@ understood, so that a result can be made again from its own ``spec.yaml``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ class Sampling:
         batch: designs sampled side by side; changes speed and memory, never a design.
     """
 
-    planner: Planner = EntropyBound()
+    planner: Planner = field(default_factory=EntropyBound)
     steps: int = 32
     temperature: float = 1.0
     batch: int = 16
@@ -85,7 +85,7 @@ class Sampling:
     def to_spec(self) -> dict[str, Any]:
         """What :meth:`from_spec` reads back."""
         name = next(name for name, planner in PLANNERS.items() if type(self.planner) is planner)
-        options = {field.name: getattr(self.planner, field.name) for field in fields(self.planner)}  # pyright: ignore
+        options = {item.name: getattr(self.planner, item.name) for item in fields(PLANNERS[name])}
         planner = {name: options} if options else name
         return {"planner": planner, "steps": self.steps, "temperature": self.temperature, "batch": self.batch}
 
@@ -146,7 +146,9 @@ class DesignSpec:
         if parent:
             values |= {"parent": parent, "keep": _keep(args["keep"], parent)}
         values["constraints"] = tuple(
-            constraint if hasattr(constraint, "lower") else _named(f"constraints[{i}]", parse_constraint, constraint, alphabet)
+            constraint
+            if hasattr(constraint, "lower")
+            else _named(f"constraints[{i}]", parse_constraint, constraint, alphabet)
             for i, constraint in enumerate(_list(args, "constraints"), 1)
         )
         values["bias"] = tuple(
@@ -193,7 +195,9 @@ def read_mapping(path: Path) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the spec {path}: {getattr(error, 'strerror', None) or 'not a text file'}") from None
+        raise InputError(
+            f"cannot read the spec {path}: {getattr(error, 'strerror', None) or 'not a text file'}"
+        ) from None
     try:
         mapping = yaml.load(text, _UniqueKeyLoader)
     except yaml.MarkedYAMLError as error:
@@ -237,11 +241,13 @@ def _planner(item: object) -> Planner:
     name, options = (item, {}) if isinstance(item, str) else (None, item)
     if name is None:
         if not isinstance(options, Mapping) or len(options) != 1:
-            raise InputError(f"planner={item!r}: write a name, or one name with options: {{entropy_bound: {{gamma: 0.1}}}}")
+            raise InputError(
+                f"planner={item!r}: write a name, or one name with options: {{entropy_bound: {{gamma: 0.1}}}}"
+            )
         name, options = next(iter(options.items()))
     if name not in PLANNERS:
         raise unknown_key("planner", name, PLANNERS)
-    known = tuple(field.name for field in fields(PLANNERS[name]))
+    known = tuple(item.name for item in fields(PLANNERS[name]))
     values = {key: number(value, key) for key, value in check_keys(options or {}, known).items()}
     return PLANNERS[name](**values)
 

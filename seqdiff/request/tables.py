@@ -5,9 +5,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from seqdiff.domains.protein.properties import BACKGROUND
 from seqdiff.request.designs import Designs
 from seqdiff.request.problem import Problem
-from seqdiff.domains.protein.properties import BACKGROUND
 
 
 def show_designs(console: Console, designs: Designs, problem: Problem, folder: Path) -> None:
@@ -20,9 +20,7 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
     listing = _table("id", ("length", "right"), ("score", "right"), ("NFE", "right"))
     listing.add_column("sequence", no_wrap=True, overflow="ellipsis")
     for design in designs[:8]:
-        listing.add_row(
-            design.id, str(len(design.sequence)), f"{design.score:.3f}", str(design.calls), design.sequence
-        )
+        listing.add_row(design.id, str(len(design.sequence)), f"{design.score:.3f}", str(design.calls), design.sequence)
     console.print(listing)
     if len(designs) > 8:
         console.print(f"... and {len(designs) - 8} more")
@@ -46,11 +44,12 @@ def show_check(console: Console, problem: Problem) -> None:
     low, high = problem.spec.length
     span = f"{lengths[0]}" if len(lengths) == 1 else f"{lengths[0]}-{lengths[-1]}"
     lost = high - low + 1 - len(lengths)
+    infeasible = f" ({lost} of the lengths asked for cannot satisfy the constraints)" if lost else ""
     determined = int((compiled.determined() >= 0).sum())
     rate = problem.acceptance(BACKGROUND)
     for line in (
-        f"feasible lengths: {span}" + (f" ({lost} of the lengths asked for cannot satisfy the constraints)" if lost else ""),
-        f"joint automaton: at most {compiled.states} states at a position; positions determined in advance: {determined}",
+        f"feasible lengths: {span}{infeasible}",
+        f"joint automaton: at most {compiled.states} states at a position; {determined} positions determined in advance",
         f"guarantee: {compiled.guarantee} (every design satisfies every constraint; draws follow the model given them)",
         f"plain rejection would accept {_rate(rate)} of sequences drawn from background frequencies",
     ):

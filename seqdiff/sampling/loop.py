@@ -110,7 +110,9 @@ def sample(
         commit = free | (choosable & planner.plan(plan_keys, marginals, choosable, quota))
         letters = jnp.clip(witness, 0, mask - 1)
         log_p = jnp.take_along_axis(model, letters[..., None], axis=-1)[..., 0]
-        outcome = jnp.where(finite, jnp.where(evidence > -jnp.inf, Outcome.DONE, Outcome.NO_COMPLETION), Outcome.NOT_FINITE)
+        outcome = jnp.where(
+            finite, jnp.where(evidence > -jnp.inf, Outcome.DONE, Outcome.NO_COMPLETION), Outcome.NOT_FINITE
+        )
         started = jnp.any(open, axis=1)
         samples = Samples(
             tokens=jnp.where(commit, letters, done.tokens),

@@ -52,7 +52,7 @@ class Checkpoints:
             return None
         try:
             found = self._manager.restore(step, args=ocp.args.Composite(description=ocp.args.JsonRestore()))
-            found = dict(found.description)
+            found = dict(found["description"])
         except Exception as error:
             raise InputError(f"checkpoint {self.folder}/{step} is damaged ({error}); delete that folder") from error
         for key in sorted({*found, *self._description}):
@@ -66,7 +66,7 @@ class Checkpoints:
             restored = self._manager.restore(step, args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract)))
         except Exception as error:
             raise InputError(f"checkpoint {self.folder}/{step} is damaged ({error}); delete that folder") from error
-        return step, restored.state
+        return step, restored["state"]
 
     def close(self) -> None:
         """Wait for writes to finish."""

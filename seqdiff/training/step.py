@@ -109,9 +109,7 @@ def make_step(
     """
     loss = partial(loss_fn, apply=apply, process=process, pad=pad, times=times, weighting=weighting)
 
-    def step(
-        state: TrainState, key: Key[Array, ""], tokens: Int[Array, "batch length"]
-    ) -> tuple[TrainState, StepInfo]:
+    def step(state: TrainState, key: Key[Array, ""], tokens: Int[Array, "batch length"]) -> tuple[TrainState, StepInfo]:
         key = jax.random.fold_in(key, state.step)
         (_, parts), grads = jax.value_and_grad(loss, has_aux=True)(state.params, key, tokens)
         updates, opt_state = optimizer.update(grads, state.optimizer, state.params)
