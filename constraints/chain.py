@@ -187,14 +187,8 @@ class ChainProgram:
         ) -> tuple[Float[Array, "S B"], Float[Array, "A B"]]:
             layer, beta, after = inputs
             row_terms, own_term = _terms(layer, after)
-            # Posterior of a state over its own normaliser; -inf where the state is not visited.
-            visit = jnp.where(gamma > 0, jnp.log(gamma) - _finite(beta[:-1]), _FLOOR)
-            slots = layer.base * (symbols + 1) + layer.symbol
-            visits = _segment_logsumexp(visit, slots, row_terms.shape[0] * (symbols + 1))
-            row_mass = _split(visits.reshape(-1, symbols + 1, batch)).times(row_terms)
-            own_mass = jnp.exp(visit + own_term)
-            letter = jnp.sum(row_mass, axis=0)
-            letter = letter + jnp.zeros((symbols + 1, batch)).at[layer.symbol].add(own_mass)[:symbols]
+            scale = jnp.where(gamma > 0, beta[:-1], jnp.inf)
+            row_mass, own_mass, letter = _split(row_terms).flows(gamma, scale, own_term, layer.base, layer.symbol)
             pushed = jnp.zeros((states + 1, batch)).at[layer.rows.reshape(-1)].add(row_mass.reshape(-1, batch))
             pushed = pushed.at[layer.target].add(own_mass)[:states]
             going = (layer.position < length)[None, :]
@@ -207,50 +201,78 @@ class ChainProgram:
 
 
 class _Split(NamedTuple):
-    """Log terms [R, A, B] as the largest entry of each row and the rest, scaled by the rest's own largest.
+    """Log terms [R, A, B] of each row as the largest one and the rest, scaled by the rest's own largest.
 
-    Sums that leave one entry out are then exact in relative terms: without the largest, the rest is at full scale;
-    with it, what underflows in the rest is negligible.
+    Sums that leave one place out are then exact in relative terms. A state that leaves out its row's largest term is
+    measured on the scale of the rest; any other keeps the largest term, beside which what underflows is negligible.
     """
 
+    terms: Float[Array, "R A B"]
     top: Float[Array, "R B"]
     top_place: Int[Array, "R B"]
     scale: Float[Array, "R B"]
-    rest: Float[Array, "R A B"]
 
     def plus(self, own: Float[Array, "S B"], row: Int[Array, "S"], place: Int[Array, "S"]) -> Float[Array, "S B"]:
         """``logsumexp`` of each state's own term and its row without one place (place A leaves nothing out)."""
-        symbols = self.rest.shape[1]
-        total = jnp.sum(self.rest, axis=1, keepdims=True)
-        others = jnp.concatenate([self._others(symbols), total], axis=1).reshape(-1, own.shape[1])
-        others = others[row * (symbols + 1) + place]
+        symbols = self.terms.shape[1]
+        others = _sums_without_one(self._rest(), symbols + 1).reshape(-1, own.shape[1])[row * (symbols + 1) + place]
         scale = self.scale[row]
         top = jnp.where(self.top_place[row] == place[:, None], _FLOOR, self.top[row])
         largest = jnp.maximum(jnp.maximum(top, own), jnp.where(others > 0, scale, _FLOOR))
         shift = _finite(largest)
-        return shift + jnp.log(jnp.exp(top - shift) + jnp.exp(own - shift) + others * jnp.exp(scale - shift))
+        rest = others * jnp.exp(jnp.where(others > 0, scale - shift, 0.0))
+        return shift + jnp.log(jnp.exp(top - shift) + jnp.exp(own - shift) + rest)
 
-    def times(self, terms: Float[Array, "R V B"]) -> Float[Array, "R V B"]:
-        """``exp(terms)`` times the sum of the exponentials of all places but the term's own.
+    def flows(
+        self,
+        gamma: Float[Array, "S B"],
+        beta: Float[Array, "S B"],
+        own: Float[Array, "S B"],
+        row: Int[Array, "S"],
+        place: Int[Array, "S"],
+    ) -> tuple[Float[Array, "R A B"], Float[Array, "S B"], Float[Array, "A B"]]:
+        """Posterior mass that leaves by each symbol of each row, by each state's own symbol, and by each symbol.
 
-        The split has one place more than there are terms: the last one is left out by none.
+        Args:
+            gamma: posterior of the states.
+            beta: log-sum of each state, infinite where it is not visited.
+            own: log-term of each state's own symbol.
+            row: of each state.
+            place: of each state's own symbol; A for none.
         """
-        with_top = jnp.arange(terms.shape[1])[None, :, None] != self.top_place[:, None, :]
-        large = jnp.where(with_top, jnp.exp(terms + self.top[:, None, :]), 0.0)
-        others = self._others(terms.shape[1])
-        return large + jnp.where(others > 0, jnp.exp(terms + self.scale[:, None, :]) * others, 0.0)
+        rows, symbols, batch = self.terms.shape
+        leaves_out_top = self.top_place[row] == place[:, None]
+        share = gamma * jnp.exp(jnp.where(leaves_out_top, self.scale[row], self.top[row]) - beta)
+        own_mass = gamma * jnp.exp(own - beta)
+        slots = jnp.zeros((rows * (symbols + 1), 2 * batch)).at[row * (symbols + 1) + place]
+        shares, owned = jnp.split(
+            slots.add(jnp.concatenate([share, own_mass], axis=1)).reshape(rows, symbols + 1, 2 * batch), 2, axis=2
+        )
+        is_top = jnp.arange(symbols + 1)[None, :, None] == self.top_place[:, None, :]
+        without_top = jnp.sum(jnp.where(is_top, shares, 0.0), axis=1, keepdims=True)
+        with_top = _sums_without_one(jnp.where(is_top, 0.0, shares), symbols)
+        row_mass = with_top * jnp.exp(self.terms - _finite(self.top)[:, None]) + without_top * self._rest()
+        return row_mass, own_mass, jnp.sum(row_mass, axis=0) + jnp.sum(owned, axis=0)[:symbols]
 
-    def _others(self, places: int) -> Float[Array, "R V B"]:
-        without = 1.0 - jnp.eye(places, self.rest.shape[1])
-        return jnp.einsum("va,rab->rvb", without, self.rest)
+    def _rest(self) -> Float[Array, "R A B"]:
+        """Exponentials of all terms but the largest, on their own scale."""
+        at_top = jnp.arange(self.terms.shape[1])[None, :, None] == self.top_place[:, None, :]
+        return jnp.where(at_top, 0.0, jnp.exp(self.terms - _finite(self.scale)[:, None]))
 
 
 def _split(terms: Float[Array, "R A B"]) -> _Split:
     top_place = jnp.argmax(terms, axis=1)
     at_top = jnp.arange(terms.shape[1])[None, :, None] == top_place[:, None, :]
-    others = jnp.where(at_top, _FLOOR, terms)
-    scale = _finite(jnp.max(others, axis=1))
-    return _Split(jnp.max(terms, axis=1), top_place, scale, jnp.exp(others - scale[:, None, :]))
+    rest = jnp.max(jnp.where(at_top, _FLOOR, terms), axis=1)
+    return _Split(terms, jnp.max(terms, axis=1), top_place, rest)
+
+
+def _sums_without_one(values: Float[Array, "R A B"], places: int) -> Float[Array, "R P B"]:
+    """Sums over axis 1 that leave out place 0, 1, ...; a place beyond the axis leaves out nothing.
+
+    A product, not a sum less one term: exact, and compilers do not repeat it inside the gathers that follow.
+    """
+    return jnp.einsum("pa,rab->rpb", 1.0 - jnp.eye(places, values.shape[1]), values)
 
 
 def _finite(x: Array) -> Array:
@@ -274,13 +296,6 @@ def _end(
 
 def _with_dead(beta: Float[Array, "S B"]) -> Float[Array, "S1 B"]:
     return jnp.concatenate([beta, jnp.full((1, beta.shape[1]), _FLOOR)])
-
-
-def _segment_logsumexp(x: Float[Array, "S B"], segment: Int[Array, "S"], count: int) -> Float[Array, "N B"]:
-    largest = jnp.full((count, x.shape[1]), _FLOOR).at[segment].max(x)
-    scale = _finite(largest)
-    total = jnp.zeros((count, x.shape[1])).at[segment].add(jnp.exp(x - scale[segment]))
-    return scale + jnp.log(total)
 
 
 def make_program(layers: Layers, size: int) -> ChainProgram:
