@@ -161,7 +161,7 @@ def _clean(text: str, where: str) -> str:
 def _refuse_other_formats(handle: TextIO, path: Path) -> None:
     """Look at the lines before the first record, then go back to the start."""
     number, line = 0, ""
-    for number, line in enumerate(handle, 1):
+    for number, line in enumerate(handle, 1):  # noqa: B007
         if line.strip():
             break
     if not line.strip():

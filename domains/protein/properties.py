@@ -6,8 +6,10 @@ from Bio.SeqUtils.ProtParam import ProteinAnalysis
 # Share of each of PROTEIN.letters in the training set of protein-small (Swiss-Prot at 50 % redundancy, 21,255,538
 # residues): collections.Counter over read_pairs("train.fasta.xz").
 _COUNTED = np.array(
-    [0.08183, 0.01497, 0.05229, 0.06468, 0.04087, 0.06937, 0.02204, 0.06148, 0.05984, 0.09904]
-    + [0.02377, 0.04123, 0.04670, 0.03713, 0.05443, 0.06794, 0.05240, 0.06833, 0.01128, 0.03036]
+    [
+        *(0.08183, 0.01497, 0.05229, 0.06468, 0.04087, 0.06937, 0.02204, 0.06148, 0.05984, 0.09904),
+        *(0.02377, 0.04123, 0.04670, 0.03713, 0.05443, 0.06794, 0.05240, 0.06833, 0.01128, 0.03036),
+    ]
 )
 BACKGROUND: np.ndarray = _COUNTED / _COUNTED.sum()
 """Background frequencies of ``PROTEIN.letters``, float64 [20], summing to one."""

@@ -122,7 +122,7 @@ class DesignSpec:
 
         Args:
             mapping: keys as in the class's attributes; constraints as one-key mappings from name to arguments.
-            folder: that relative file names start from.
+            folder: where relative file names are looked up first; then in the current folder.
             alphabet: the letters.
 
         Raises:
@@ -255,18 +255,22 @@ def _planner(item: object) -> Planner:
 def _model_name(value: object, folder: Path) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"model={value!r} is not a name or a folder")
-    beside = folder / value
-    return str(beside) if beside.is_dir() else value
+    return str(folder / value) if (folder / value).is_dir() else value
+
+
+def _beside(name: str, folder: Path) -> Path:
+    """The file of that name in ``folder`` if there is one, else in the current folder."""
+    return folder / name if (folder / name).exists() else Path(name)
 
 
 def _parent(value: object, folder: Path, alphabet: Alphabet) -> str:
     """Letters of the parent: a FASTA file, ``{fasta: file, id: name}``, or the letters themselves."""
     if isinstance(value, Mapping):
         args = check_keys(value, ("fasta", "id"), required=("fasta",))
-        return str(read_one(folder / str(args["fasta"]), args.get("id")).seq)
+        return str(read_one(_beside(str(args["fasta"]), folder), args.get("id")).seq)
     text = str(value)
     if "." in text or "/" in text:
-        return str(read_one(folder / text).seq)
+        return str(read_one(_beside(text, folder)).seq)
     if not text:
         raise InputError("parent is empty; name a FASTA file or write the letters")
     return _named("parent", lambda: alphabet.decode(alphabet.encode(text)))

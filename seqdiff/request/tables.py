@@ -18,6 +18,9 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
         table.add_row(str(row["constraint"]), str(row["route"]), str(row["states"]), f"{kept} of {len(designs)}")
     console.print(table)
     listing = _table("id", ("length", "right"), ("score", "right"), ("NFE", "right"))
+    for column in listing.columns:
+        column.no_wrap, column.min_width = True, len(str(column.header))
+    listing.columns[0].min_width = len(designs[0].id)
     listing.add_column("sequence", no_wrap=True, overflow="ellipsis")
     for design in designs[:8]:
         listing.add_row(design.id, str(len(design.sequence)), f"{design.score:.3f}", str(design.calls), design.sequence)
