@@ -94,7 +94,7 @@ class Pattern:
         if self.bounds is None:
             ok = re.fullmatch(self.regex, text) is not None
             return Verdict(ok, "matches" if ok else "does not match")
-        ends = [end for end in range(1, len(text) + 1) if _match_ends_at(self.regex, text, end)]
+        ends = match_ends(self.regex, text)
         places = ", ".join(str(self.region.first + end - 1) for end in ends[:5])
         found = f"{len(ends)} found, ending at {places}{', ...' if len(ends) > 5 else ''}" if ends else "none found"
         return Verdict(self.bounds.admits(len(ends)), found)
@@ -188,9 +188,9 @@ def _placement(nfa: Nfa, region: Region, *, whole: bool) -> Scan:
     return Scan(automaton, region, automaton.choices, "path")
 
 
-def _match_ends_at(pattern: str, text: str, end: int) -> bool:
-    """Whether some match of ``pattern`` in ``text`` ends after its first ``end`` letters."""
-    return _ending(pattern, len(text) - end).search(text) is not None
+def match_ends(pattern: str, text: str) -> list[int]:
+    """How many letters of ``text`` stand before the end of a match of ``pattern``, for every place where one ends."""
+    return [end for end in range(1, len(text) + 1) if _ending(pattern, len(text) - end).search(text)]
 
 
 @lru_cache(4096)

@@ -27,12 +27,7 @@ def prosite_to_regex(pattern: str, alphabet: Alphabet) -> str:
     elements = [_element(part.strip(), pattern, alphabet) for part in body.split("-")]
     if any("$" in element for element in elements[:-1]):
         raise InputError(f"PROSITE pattern {pattern!r}: '>' inside a class can only stand in the last element")
-    regex = "".join(elements)
-    if elements[-1].endswith("$)"):
-        head, letters = "".join(elements[:-1]), elements[-1][1:].split("|")[0]
-        anchor = "^" if start else ""
-        return f"{anchor}{head}{letters}|{anchor}{head}$"
-    return f"{'^' if start else ''}{regex}{'$' if end else ''}"
+    return "^" * start + "".join(elements) + "$" * end
 
 
 def _element(part: str, pattern: str, alphabet: Alphabet) -> str:

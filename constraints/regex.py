@@ -5,7 +5,8 @@ the independent checker can hand the very same text to ``re``. (interegular and 
 determinising each pattern alone, which is what explodes for wildcard-heavy motifs; automata-lib has another syntax.)
 
 In a position automaton every letter of the pattern is a state, and all arrows into a state carry that state's letter
-set. A set of states is therefore one integer, and reading a letter is "follow, then mask".
+set. A set of states is therefore one integer, and reading a letter is "follow, then mask". Anchors are positions that no
+letter can take; what they lead to may start, and what leads to them may end, at the ends of the text only.
 """
 
 import re
@@ -49,8 +50,8 @@ class Nfa:
 def parse_regex(pattern: str, alphabet: Alphabet) -> Nfa:
     """The automaton of a Python-like regular expression.
 
-    Letters, ``.``, classes, groups, alternation, ``* + ? {m,n}`` and the anchors ``^`` and ``$`` at the ends of the
-    pattern or of a top-level alternative are understood. Everything else is refused by name.
+    Letters, ``.``, classes, groups, alternation, ``* + ? {m,n}`` and the anchors ``^`` and ``$`` are understood.
+    Everything else is refused by name.
 
     Raises:
         InputError: not a regular expression, or a construct or letter outside the above.
@@ -76,23 +77,35 @@ class _Builder:
         self.pattern, self.alphabet = pattern, alphabet
         self.letters: list[np.ndarray] = []
         self.follow: list[int] = []
+        self.starts = self.ends = 0
 
     def build(self, items: list[Any]) -> Nfa:
-        first = first_anchored = last = last_anchored = 0
-        nullable = False
-        branches = items[0][1][1] if len(items) == 1 and items[0][0] is sre.BRANCH else [items]
-        for branch in branches:
-            branch = list(branch)
-            at_start = bool(branch) and branch[0][0] is sre.AT and branch[0][1] in _STARTS
-            at_end = bool(branch) and branch[-1][0] is sre.AT and branch[-1][1] in _ENDS
-            body = branch[int(at_start) : len(branch) - int(at_end)] if branch else []
-            empty, begin, end = self._sequence(body)
-            nullable |= empty
-            first, first_anchored = (first, first_anchored | begin) if at_start else (first | begin, first_anchored)
-            last, last_anchored = (last, last_anchored | end) if at_end else (last | end, last_anchored)
+        nullable, first, last = self._sequence(items)
         size = len(self.alphabet)
         letters = np.array(self.letters, bool).reshape(len(self.letters), size)
-        return Nfa(letters, tuple(self.follow), first, first_anchored, last, last_anchored, nullable)
+        entered = self._through(first, self.starts)
+        before = [p for p in range(len(self.follow)) if self._through(self.follow[p], self.ends) & last & self.ends]
+        real = ~(self.starts | self.ends)
+        return Nfa(
+            letters,
+            tuple(follow & real for follow in self.follow),
+            first & real,
+            self._after(entered & self.starts) & real,
+            last & real,
+            sum(1 << p for p in before) & real,
+            nullable or bool(self._through(first, self.starts | self.ends) & (self.starts | self.ends) & last),
+        )
+
+    def _through(self, entry: int, markers: int) -> int:
+        """Positions that ``entry`` reaches by way of markers alone, itself included."""
+        reached, fresh = entry, entry & markers
+        while fresh:
+            after = self._after(fresh) & ~reached
+            reached, fresh = reached | after, after & markers
+        return reached
+
+    def _after(self, sources: int) -> int:
+        return _union(tuple(self.follow[p] for p in bits(sources)))
 
     def _sequence(self, items: Any) -> tuple[bool, int, int]:
         """(nullable, first, last) of items one after another."""
@@ -120,8 +133,8 @@ class _Builder:
             return self._sequence(body)
         if op in (sre.MAX_REPEAT, sre.MIN_REPEAT):
             return self._repeat(*arg)
-        if op is sre.AT:
-            raise self._refuse("an anchor that is not at the end of the pattern or of a top-level alternative")
+        if op is sre.AT and arg in (*_STARTS, *_ENDS):
+            return self._marker(start=arg in _STARTS)
         raise self._refuse(str(op).lower().replace("_", " "))
 
     def _repeat(self, low: int, high: Any, body: Any) -> tuple[bool, int, int]:
@@ -149,6 +162,15 @@ class _Builder:
         self.follow.append(0)
         bit = 1 << (len(self.letters) - 1)
         return False, bit, bit
+
+    def _marker(self, *, start: bool) -> tuple[bool, int, int]:
+        """An anchor: a position that no letter can take."""
+        nullable, bit, _ = self._position(np.zeros(len(self.alphabet), bool))
+        if start:
+            self.starts |= bit
+        else:
+            self.ends |= bit
+        return nullable, bit, bit
 
     def _link(self, sources: int, targets: int) -> None:
         for position in bits(sources):

@@ -75,7 +75,22 @@ class TrainConfig:
     save_every: int = 200
 
 
+@dataclass
+class EvaluateConfig:
+    """``seqdiff evaluate``: held-out likelihood of a model, beside counting baselines when ``train`` is given."""
+
+    data: list[str] = MISSING
+    model: str = "protein-small"
+    train: str = ""
+    limit: int = 0
+    samples: int = 4
+    tokens_per_batch: int = 4096
+    seed: int = 0
+    out: str = ""
+
+
 def register() -> None:
     """Make the schemas known to Hydra."""
     store: Any = ConfigStore.instance()
+    store.store(name="evaluate_schema", node=EvaluateConfig)
     store.store(name="train_schema", node=TrainConfig)

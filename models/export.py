@@ -50,7 +50,9 @@ def export_transformers(denoiser: NetworkDenoiser, folder: Path) -> Path:
     config, alphabet = denoiser.config, denoiser.alphabet
     for name, wanted in _REQUIRED.items():
         if getattr(config, name) != wanted:
-            raise InputError(f"ESM C has {name}={wanted!r}, this model {getattr(config, name)!r}; it cannot be exported")
+            raise InputError(
+                f"ESM C has {name}={wanted!r}, this model {getattr(config, name)!r}; it cannot be exported"
+            )
     if sorted(alphabet.letters) != sorted(_LETTERS):
         raise InputError(f"ESM C reads the twenty amino acids, this model {alphabet.letters!r}")
     if folder.exists() and any(folder.iterdir()):

@@ -207,13 +207,15 @@ def _evaluate(args: Any) -> None:
 
 
 def _export(args: Any) -> None:
+    from seqdiff.domains.protein.alphabet import PROTEIN
     from seqdiff.models.export import export_transformers
+    from seqdiff.models.store import load_model
     from seqdiff.request.overrides import parse_overrides
 
     values = dict(parse_overrides(args.overrides))
     if set(values) != {"out"}:
         raise InputError("'export' takes one key: out=FOLDER")
-    print(f"wrote {export_transformers(args.model, Path(str(values['out'])))}")
+    print(f"wrote {export_transformers(load_model(args.model, PROTEIN), Path(str(values['out'])))}")
 
 
 def _compose(name: str, overrides: Sequence[str], schema: type) -> Any:

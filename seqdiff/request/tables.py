@@ -52,7 +52,7 @@ def show_check(console: Console, problem: Problem) -> None:
     rate = problem.acceptance(BACKGROUND)
     for line in (
         f"feasible lengths: {span}{infeasible}",
-        f"joint automaton: at most {compiled.states} states at a position; {determined} positions determined in advance",
+        f"joint automaton: at most {compiled.states} states at a position; {determined} positions are determined",
         f"guarantee: {compiled.guarantee} (every design satisfies every constraint; draws follow the model given them)",
         f"plain rejection would accept {_rate(rate)} of sequences drawn from background frequencies",
     ):
