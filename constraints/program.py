@@ -16,7 +16,7 @@ from seqdiff.constraints.compiler import DeadEnd, Layers, OverBudget, build_laye
 from seqdiff.core.errors import BudgetError, InfeasibleError
 from seqdiff.core.layout import Layout
 
-STATE_BUDGET = 4096
+STATE_BUDGET = 8192
 
 
 @dataclass(frozen=True)

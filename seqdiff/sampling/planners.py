@@ -15,8 +15,6 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from seqdiff.core.errors import InputError
 
-_NEVER = 1e9
-
 
 @dataclass(frozen=True, kw_only=True)
 class Random:
@@ -79,9 +77,9 @@ class EntropyBound:
         terms = jnp.where(marginals > 0, -marginals * jnp.log(jnp.where(marginals > 0, marginals, 1.0)), 0.0)
         entropy = jnp.sum(terms, axis=-1)
         rank = _first(entropy, keys, open)
-        ordered = jnp.sort(jnp.where(open, entropy, _NEVER), axis=-1)
-        before = jnp.cumsum(ordered, axis=-1) - ordered
-        within = jnp.sum(before <= self.gamma, axis=-1)
+        ordered = jnp.sort(jnp.where(open, entropy, jnp.inf), axis=-1)
+        before = jnp.cumsum(jnp.roll(ordered, 1, axis=-1).at[:, 0].set(0.0), axis=-1)
+        within = jnp.sum((before <= self.gamma) & jnp.isfinite(ordered), axis=-1)
         return open & (rank < jnp.maximum(quota, within)[:, None])
 
 

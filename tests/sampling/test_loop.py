@@ -1,0 +1,143 @@
+"""The loop: what it promises about seeds, batches, given letters, steps and compilations."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from seqdiff.constraints import Compiled, compile_constraints
+from seqdiff.core.layout import Layout
+from seqdiff.core.status import Outcome
+from seqdiff.sampling.batches import Plan, draw_lengths, sample_batches
+from seqdiff.sampling.loop import GIVEN
+from seqdiff.sampling.planners import PLANNERS, EntropyBound, Random
+from tests.helpers import TINY, Neighbours, parse
+
+SIZE = 16
+TABLE = np.random.default_rng(0).normal(size=(5, 5, 4)).astype(np.float32)
+
+
+def compiled(items: list[dict], low: int = 11, high: int = 13) -> Compiled:
+    return compile_constraints(parse(items), Layout(TINY, low, high))
+
+
+SOME = compiled([{"pattern": {"regex": "AB.C"}}, {"run": {"max": 2}}, {"fixed": {2: "D"}}])
+
+
+def plan(problem: Compiled = SOME, **changes) -> Plan:
+    canvas = np.full(SIZE, TINY.mask, np.int32)
+    determined = problem.determined()
+    canvas[: len(determined)] = np.where(determined >= 0, determined, TINY.mask)
+    fields = {
+        "canvas": canvas,
+        "lengths": problem.lengths(),
+        "bias": np.zeros((SIZE, 4), np.float32),
+        "steps": 5,
+        "temperature": 1.0,
+        "planner": EntropyBound(),
+        "mask": TINY.mask,
+    }
+    return Plan(**fields | changes)
+
+
+def run(problem: Compiled = SOME, *, rows: int = 10, batch: int = 10, seed: int = 3, table=TABLE, **changes):
+    batches = sample_batches(
+        Neighbours(jnp.asarray(table)),
+        problem.program(SIZE),
+        plan(problem, **changes),
+        seed=seed,
+        rows=rows,
+        batch=batch,
+    )
+    parts = [samples for _, samples in batches]
+    return type(parts[0])(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def designs(samples) -> list[str]:
+    return [TINY.decode(row[row < 4]) for row in samples.tokens]
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_designs_depend_on_seed_and_row_only(planner: str):
+    rows = {batch: designs(run(rows=64, batch=batch, planner=PLANNERS[planner]())) for batch in (1, 7, 64)}
+    assert rows[1] == rows[7] == rows[64]
+    assert designs(run(rows=5, batch=7, planner=PLANNERS[planner]())) == rows[64][:5]
+    assert designs(run(rows=64, batch=64, seed=4, planner=PLANNERS[planner]())) != rows[64]
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+@pytest.mark.parametrize("steps", [1, 4, 13])
+def test_every_design_is_complete_within_its_steps(planner: str, steps: int):
+    samples = run(steps=steps, planner=PLANNERS[planner]())
+    lengths = draw_lengths(3, np.arange(10), SOME.lengths())
+    assert (samples.outcome == Outcome.DONE).all()
+    assert (samples.calls <= steps).all()
+    assert len(set(lengths)) > 1
+    for row, length, text in zip(range(10), lengths, designs(samples), strict=True):
+        assert len(text) == length
+        assert all(constraint.holds(text).ok for constraint in [part.constraint for part in SOME.parts])
+        order = samples.order[row, :length]
+        assert order[1] == GIVEN
+        assert samples.log_p[row, 1] == 0
+        designed = np.delete(order, 1)
+        assert designed.min() == 0
+        assert designed.max() == samples.calls[row] - 1
+        assert (samples.log_p[row, :length][order >= 0] < 0).all()
+
+
+def test_bias_and_temperature_steer():
+    bias = np.zeros((SIZE, 4), np.float32)
+    bias[:, 2] = 30.0
+    assert all(text.count("C") >= len(text) - 3 for text in designs(run(compiled([{"fixed": {2: "D"}}]), bias=bias)))
+    cold = run(compiled([], 12, 12), temperature=1e-3, planner=Random(), steps=12, rows=40, batch=40)
+    warm = run(compiled([], 12, 12), temperature=1.0, planner=Random(), steps=12, rows=40, batch=40)
+    assert cold.log_p[:, :12].mean() > warm.log_p[:, :12].mean() + 0.3
+
+
+def test_logits_that_are_not_finite_are_reported():
+    table = TABLE.copy()
+    table[:, :, 1] = np.nan
+    assert (run(table=table).outcome == Outcome.NOT_FINITE).all()
+
+
+def test_letters_that_the_model_rules_out_can_still_be_demanded():
+    table = TABLE.copy()
+    table[:, :, 0] = -1e30
+    samples = run(table=table)
+    assert (samples.outcome == Outcome.DONE).all()
+    assert all(SOME.parts[0].constraint.holds(text).ok for text in designs(samples))
+
+
+def test_another_motif_of_the_same_shape_compiles_nothing(caplog: pytest.LogCaptureFixture):
+    first = compiled([{"pattern": {"regex": "AB.C"}}, {"run": {"max": 2}}])
+    second = compiled([{"pattern": {"regex": "CD.A"}}, {"run": {"max": 2}}])
+    run(first)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        run(second, seed=9, steps=7, temperature=0.7)
+    assert not [record for record in caplog.records if "Compiling" in record.getMessage()]
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        run(second, planner=EntropyBound(gamma=0.123))
+    assert [record for record in caplog.records if "Compiling" in record.getMessage()]
+
+
+_TWO_DEVICES = """
+import json, jax
+from tests.sampling.test_loop import designs, run
+print(json.dumps([len(jax.local_devices()), designs(run(rows=6, batch=4))]))
+"""
+
+
+def test_two_devices_give_the_designs_of_one():
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, "-c", _TWO_DEVICES], env=environment, capture_output=True, text=True, check=True
+    )
+    devices, found = json.loads(done.stdout)
+    assert devices == 2
+    assert found == designs(run(rows=6, batch=4))
