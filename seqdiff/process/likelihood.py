@@ -10,6 +10,7 @@ Functions take canvases padded to one size and are meant to be jitted; ``batches
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -75,16 +76,18 @@ def masked_nats(
         mask: id of MASK.
     """
     size = tokens.shape[1]
-    rate_keys, place_keys = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    residues = length.astype(jnp.float32)
+    rate_keys, place_keys = (jax.vmap(partial(jax.random.fold_in, data=part))(keys) for part in (0, 1))
     share = (stratum + jax.vmap(jax.random.uniform)(rate_keys)) / strata
-    count = jnp.clip(jnp.ceil(share * length).astype(jnp.int32), 1, length)
+    count = jnp.clip(jnp.ceil(share * residues).astype(jnp.int32), 1, length)
     valid = jnp.arange(size)[None, :] < length[:, None]
-    noise = jax.vmap(lambda key: jax.random.uniform(key, (size,)))(place_keys)
+    noise = jax.vmap(partial(jax.random.uniform, shape=(size,)))(place_keys)
     rank = jnp.argsort(jnp.argsort(jnp.where(valid, noise, jnp.inf), axis=1), axis=1)
     masked = valid & (rank < count[:, None])
-    logits = denoiser(jnp.where(masked, mask, tokens), valid, count / length)
+    rate = count.astype(jnp.float32) / residues
+    logits = denoiser(jnp.where(masked, mask, tokens), valid, rate)
     nats = jnp.sum(masked_cross_entropy(logits, tokens, masked), axis=1)
-    return MaskedNats(nats * length / count, nats, count)
+    return MaskedNats(nats / rate, nats, count)
 
 
 def masked_each(
@@ -100,7 +103,7 @@ def masked_each(
     position = jnp.arange(size)[None, :]
     canvas = jnp.where(position == places[:, None], mask, tokens[None, :])
     valid = jnp.broadcast_to(position < length, canvas.shape)
-    logits = denoiser(canvas, valid, jnp.broadcast_to(1.0 / length, places.shape))
+    logits = denoiser(canvas, valid, jnp.broadcast_to(1.0 / length.astype(jnp.float32), places.shape))
     here = jnp.take_along_axis(logits, places[:, None, None], axis=1)[:, 0]
     return jax.nn.log_softmax(here.astype(jnp.float32), axis=-1)
 
@@ -184,10 +187,10 @@ def sample_bounds(
         for row, i in enumerate(filled):
             tokens[row, : len(sequences[i])] = sequences[i]
         length = np.array([len(sequences[i]) for i in filled], np.int32)
-        keys = jax.vmap(lambda i: jax.random.fold_in(root, i))(jnp.array(filled, jnp.int32))
+        keys = jax.vmap(partial(jax.random.fold_in, root))(jnp.array(filled, jnp.int32))
         parts = []
         for s in range(samples):
-            step_keys = jax.vmap(lambda key, s=s: jax.random.fold_in(key, s))(keys)
+            step_keys = jax.vmap(partial(jax.random.fold_in, data=s))(keys)
             parts.append(_masked_nats(denoiser, step_keys, tokens, length, jnp.float32(s), samples, mask=mask))
         stacked = [np.stack(column, axis=1)[: len(chosen)] for column in zip(*jax.device_get(parts), strict=True)]
         yield chosen, BoundSamples(*stacked, length=length[: len(chosen)])

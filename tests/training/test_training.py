@@ -1,0 +1,133 @@
+"""Training: the same seed gives the same model, a run that was cut goes on as if it had not been."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from seqdiff.core.errors import InputError
+from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.experiments.schema import DataConfig, NetworkConfig, OptimizerConfig, TrainConfig
+from seqdiff.experiments.train import train
+from seqdiff.models.store import load_model
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # orbax and grain warn about their own future
+
+
+@pytest.fixture(autouse=True)
+def optax_promotes_its_counters():
+    """optax raises a float to an int power, which the session's strict promotion refuses."""
+    with jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def fasta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "train.fasta"
+    rng = np.random.default_rng(0)
+    starts = ["".join(rng.choice(list("ACDE"), 9)) for _ in range(40)]
+    path.write_text("".join(f">s{i}\nM{start * 3}K\n" for i, start in enumerate(starts)))
+    return path
+
+
+def config(fasta: Path, out: Path, **changes) -> TrainConfig:
+    fields = {
+        "data": DataConfig(train=str(fasta)),
+        "network": NetworkConfig(width=16, depth=1, heads=2, hidden=24),
+        "optimizer": OptimizerConfig(name="adamw", rate=0.01, warmup=2),
+        "length": 24,
+        "batch": 6,
+        "steps": 8,
+        "report_every": 2,
+        "save_every": 2,
+        "out": str(out),
+    }
+    return TrainConfig(**fields | changes)
+
+
+def leaves(folder: Path) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(load_model(folder, PROTEIN).params)]
+
+
+def equal(a: Path, b: Path) -> bool:
+    return all(np.array_equal(x, y) for x, y in zip(leaves(a), leaves(b), strict=True))
+
+
+def test_a_run_that_was_cut_resumes_to_the_same_result(fasta: Path, tmp_path: Path):
+    whole = train(config(fasta, tmp_path / "whole"))
+    again = train(config(fasta, tmp_path / "again"))
+    assert equal(whole, again)
+    train(config(fasta, tmp_path / "cut", stop_at=4))
+    assert equal(train(config(fasta, tmp_path / "cut")), whole)
+    other = train(config(fasta, tmp_path / "other", seed=1))
+    assert not equal(other, whole)
+    log = (tmp_path / "cut" / "log.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in log] == ["step", "2", "4", "6", "8"]
+
+    with pytest.raises(InputError, match="written with batch=6, this run has 5"):
+        train(config(fasta, tmp_path / "cut", batch=5))
+    newest = max((tmp_path / "cut" / "checkpoints").iterdir(), key=lambda path: path.name)
+    for file in newest.rglob("*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(InputError, match="is damaged") as caught:
+        train(config(fasta, tmp_path / "cut", steps=10))
+    assert "delete that folder" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options", [{"weighting": "masked"}, {"schedule": "cosine"}, {"schedule": "geometric"}], ids=str
+)
+@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
+def test_loss_falls(fasta: Path, tmp_path: Path, options: dict, optimizer: str):
+    changes = {
+        "steps": 60,
+        "optimizer": OptimizerConfig(name=optimizer, rate=0.02, warmup=5),
+        "save_every": 60,
+    } | options
+    train(config(fasta, tmp_path / "run", report_every=10, batch=16, **changes))
+    rows = [line.split(",") for line in (tmp_path / "run" / "log.csv").read_text().splitlines()]
+    masked = [float(row[rows[0].index("masked_loss")]) for row in rows[1:]]
+    assert masked[-1] < masked[0] - 0.3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"schedule": "linaer"}, "did you mean 'linear'"),
+        ({"weighting": "flat"}, "unknown weighting"),
+        ({"init_from": "nowhere/model"}, "does not exist"),
+        ({"data": DataConfig(train="none.fasta")}, "No such file"),
+        ({"optimizer": OptimizerConfig(name="sgd")}, "choose one of"),
+    ],
+)
+def test_refusals(fasta: Path, tmp_path: Path, changes: dict, words: str):
+    with pytest.raises(InputError, match=words):
+        train(config(fasta, tmp_path / "run", **changes))
+
+
+_TWO_DEVICES = """
+import json, sys, jax
+from pathlib import Path
+from tests.training.test_training import config
+from seqdiff.experiments.train import train
+train(config(Path(sys.argv[1]), Path(sys.argv[2])))
+print(len(jax.local_devices()))
+"""
+
+
+def test_two_devices_give_the_loss_of_one(fasta: Path, tmp_path: Path):
+    train(config(fasta, tmp_path / "one"))
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", _TWO_DEVICES, str(fasta), str(tmp_path / "two")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == 2
+    losses = [
+        np.loadtxt(tmp_path / name / "log.csv", delimiter=",", skiprows=1, usecols=(1, 2)) for name in ("one", "two")
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-4)
