@@ -5,8 +5,8 @@ the independent checker can hand the very same text to ``re``. (interegular and 
 determinising each pattern alone, which is what explodes for wildcard-heavy motifs; automata-lib has another syntax.)
 
 In a position automaton every letter of the pattern is a state, and all arrows into a state carry that state's letter
-set. A set of states is therefore one integer, and reading a letter is "follow, then mask". Anchors are positions that no
-letter can take; what they lead to may start, and what leads to them may end, at the ends of the text only.
+set. A set of states is therefore one integer, and reading a letter is "follow, then mask". Anchors are positions that
+no letter can take; what they lead to may start, and what leads to them may end, at the ends of the text only.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""``seqdiff evaluate``: bound per residue of held-out sequences, by file and by mask rate, beside counting baselines."""
+"""``seqdiff evaluate``: bound per residue of held-out sequences, by file and mask rate, beside counting baselines."""
 
 import json
 from pathlib import Path

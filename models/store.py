@@ -42,6 +42,7 @@ def save_model(folder: Path, denoiser: NetworkDenoiser, *, notes: dict[str, Any]
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: leaf.astype(dtype) for name, leaf in flatten(denoiser.params).items()}
     save_file(tensors, folder / WEIGHTS)
+    (folder / WEIGHTS).chmod(0o644)
     alphabet = denoiser.alphabet
     config = {
         "format": FORMAT,

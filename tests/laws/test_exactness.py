@@ -123,7 +123,7 @@ def test_one_position_per_step_follows_the_any_order_law():
     length, size = 4, 5
     table = np.random.default_rng(5).normal(size=(size, size, 4)).astype(np.float32)
     log_p = np.asarray(jax.nn.log_softmax(jnp.asarray(table)))
-    weights = {text: 0.0 for text in texts(length)}
+    weights = dict.fromkeys(texts(length), 0.0)
 
     def walk(canvas: tuple[int, ...], probability: float) -> None:
         open = [i for i in range(length) if canvas[i] == 4]

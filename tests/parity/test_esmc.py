@@ -31,7 +31,8 @@ def test_logits_equal_those_of_transformers(tmp_path: Path):
     denoiser = _denoiser()
     export_transformers(denoiser, tmp_path / "out")
     theirs, report = transformers.EsmcForMaskedLM.from_pretrained(tmp_path / "out", output_loading_info=True)
-    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
     theirs.eval()
 
     rng = np.random.default_rng(0)

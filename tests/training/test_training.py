@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # orbax and grain warn about 
 
 @pytest.fixture(autouse=True)
 def optax_promotes_its_counters():
-    """optax raises a float to an int power, which the session's strict promotion refuses."""
+    """Optax raises a float to an int power, which the session's strict promotion refuses."""
     with jax.numpy_dtype_promotion("standard"):
         yield
 
