@@ -6,7 +6,7 @@ from html import escape
 from seqdiff.constraints.pattern import Pattern
 from seqdiff.request.designs import Design, Designs
 
-CELL, ROW, LEFT, TOP = 8, 18, 110, 40
+CELL, ROW, LEFT, TOP, LEGEND = 8, 18, 110, 40, 890
 # Background of each residue by chemical class; colours that also differ in lightness, for colour-blind readers.
 CLASSES = {
     "hydrophobic": ("AVILM", "#dbe7f3"),
@@ -24,7 +24,7 @@ def to_svg(designs: Designs, limit: int = 48) -> str:
     """The first ``limit`` designs; motifs that were asked for are framed, residues that were given are underlined."""
     shown = designs.designs[:limit]
     longest = max((len(design.sequence) for design in shown), default=1)
-    width, height = LEFT + longest * CELL + 10, TOP + len(shown) * ROW + 34
+    width, height = max(LEFT + longest * CELL + 10, LEGEND), TOP + len(shown) * ROW + 34
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="10">',
@@ -50,7 +50,9 @@ def _row(designs: Designs, design: Design, y: int) -> list[str]:
     for match in re.finditer(r"(.)\1*", "".join(_class_of(letter) for letter in text)):
         colour = _COLOUR.get(text[match.start()], "#eee")
         parts.append(_rect(match.start(), match.end(), y, f'fill="{colour}"'))
-    parts.append(f'<text x="{LEFT + 1}" y="{y + 12}" textLength="{len(text) * CELL}" fill="#222">{escape(text)}</text>')
+    # One place per letter, so that the letters sit in their cells whatever the font.
+    places = " ".join(str(LEFT + i * CELL + 1) for i in range(len(text)))
+    parts.append(f'<text x="{places}" y="{y + 12}" fill="#222">{escape(text)}</text>')
     for first, last in _given(design):
         x1, x2 = LEFT + first * CELL, LEFT + last * CELL
         parts.append(f'<line x1="{x1}" x2="{x2}" y1="{y + 15}" y2="{y + 15}" stroke="#555" stroke-width="1.4"/>')

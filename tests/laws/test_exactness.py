@@ -42,7 +42,7 @@ CASES = {
         4096,
     ),
     "length range": ([{"count": {"letters": "A", "exactly": 2}}, {"pattern": {"regex": "AB"}}], (3, 6), 4096),
-    "one placement": ([{"pattern": {"regex": "A...B"}}, {"count": {"letters": "D", "max": 4}}], (7, 7), 50),
+    "one placement": ([{"pattern": {"regex": "A...B"}}, {"forbid": {"positions": 2, "letters": "D"}}], (7, 7), 8),
     "whole, one placement": ([{"pattern": {"regex": ".*A...B.*", "matches": True}}], (7, 7), 8),
 }
 

@@ -81,3 +81,13 @@ def test_mean_weighted_loss_is_the_bound():
     assert float(parts.nats) == pytest.approx(2 * nats(np.array([1, 0, 1], bool)), rel=1e-6)
     assert float(parts.tokens) == 3
     assert float(parts.masked) == 2
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_reverse_step_undoes_the_forward_one(name: str):
+    """Masked at s is masked at t; of those masked at t, ``1 - reveal_probability`` were masked at s already (Bayes)."""
+    process = Absorbing(4, SCHEDULES[name]())
+    s, t = jnp.float32(0.3), jnp.float32(0.7)
+    kept = (1 - process.reveal_probability(t, s)) * (1 - process.schedule.alpha(t))
+    assert float(kept) == pytest.approx(float(1 - process.schedule.alpha(s)), rel=1e-5)
+    assert (process.prior(jax.random.key(0), (3, 5)) == 4).all()
