@@ -8,9 +8,8 @@ messages, then forward sampling (the classic forward-filtering backward-sampling
     P(x_i = v | s) = exp(l_i(v) + beta_{i+1}(d_i(s, v)) - beta_i(s));   log evidence = beta_0(start)
 
 Each state follows a shared row except for at most one symbol (see ``compiler.factor_layer``), so a state's sum is its
-row's sum without that symbol, plus one term. Leaving a symbol out of a sum by subtraction would lose everything when
-the proposal is peaked; ``_Split`` never subtracts, and keeps the largest term apart from the rest so that neither
-drowns the other.
+row's sum without that symbol, plus one term. Leaving a symbol out by subtraction would lose everything when the proposal
+is peaked; ``_Split`` keeps the largest term of a row apart from the rest so that neither drowns the other.
 
 All arrays keep the batch last: the automaton is shared by the rows, so gathers and scatters move whole vectors.
 """
@@ -214,14 +213,16 @@ class _Split(NamedTuple):
 
     def plus(self, own: Float[Array, "S B"], row: Int[Array, "S"], place: Int[Array, "S"]) -> Float[Array, "S B"]:
         """``logsumexp`` of each state's own term and its row without one place (place A leaves nothing out)."""
-        symbols = self.terms.shape[1]
-        others = _sums_without_one(self._rest(), symbols + 1).reshape(-1, own.shape[1])[row * (symbols + 1) + place]
+        # A term is taken off only where the larger top term stays, so that nothing is lost by the subtraction.
+        rest = self._rest()
+        padded = jnp.pad(rest, ((0, 0), (0, 1), (0, 0))).reshape(-1, own.shape[1])
+        others = jnp.maximum(jnp.sum(rest, axis=1)[row] - padded[row * (rest.shape[1] + 1) + place], 0.0)
         scale = self.scale[row]
         top = jnp.where(self.top_place[row] == place[:, None], _FLOOR, self.top[row])
         largest = jnp.maximum(jnp.maximum(top, own), jnp.where(others > 0, scale, _FLOOR))
         shift = _finite(largest)
-        rest = others * jnp.exp(jnp.where(others > 0, scale - shift, 0.0))
-        return shift + jnp.log(jnp.exp(top - shift) + jnp.exp(own - shift) + rest)
+        smaller = others * jnp.exp(jnp.where(others > 0, scale - shift, 0.0))
+        return shift + jnp.log(jnp.exp(top - shift) + jnp.exp(own - shift) + smaller)
 
     def flows(
         self,
@@ -245,13 +246,13 @@ class _Split(NamedTuple):
         share = gamma * jnp.exp(jnp.where(leaves_out_top, self.scale[row], self.top[row]) - beta)
         own_mass = gamma * jnp.exp(own - beta)
         slots = jnp.zeros((rows * (symbols + 1), 2 * batch)).at[row * (symbols + 1) + place]
+        kept_top = jnp.where(leaves_out_top, 0.0, share)
         shares, owned = jnp.split(
-            slots.add(jnp.concatenate([share, own_mass], axis=1)).reshape(rows, symbols + 1, 2 * batch), 2, axis=2
+            slots.add(jnp.concatenate([kept_top, own_mass], axis=1)).reshape(rows, symbols + 1, 2 * batch), 2, axis=2
         )
-        is_top = jnp.arange(symbols + 1)[None, :, None] == self.top_place[:, None, :]
-        without_top = jnp.sum(jnp.where(is_top, shares, 0.0), axis=1, keepdims=True)
-        with_top = _sums_without_one(jnp.where(is_top, 0.0, shares), symbols)
-        row_mass = with_top * jnp.exp(self.terms - _finite(self.top)[:, None]) + without_top * self._rest()
+        with_top = _sums_without_one(shares, symbols)
+        without_top = jnp.zeros((rows, batch)).at[row].add(share - kept_top)
+        row_mass = with_top * jnp.exp(self.terms - _finite(self.top)[:, None]) + without_top[:, None] * self._rest()
         return row_mass, own_mass, jnp.sum(row_mass, axis=0) + jnp.sum(owned, axis=0)[:symbols]
 
     def _rest(self) -> Float[Array, "R A B"]:
@@ -268,10 +269,7 @@ def _split(terms: Float[Array, "R A B"]) -> _Split:
 
 
 def _sums_without_one(values: Float[Array, "R A B"], places: int) -> Float[Array, "R P B"]:
-    """Sums over axis 1 that leave out place 0, 1, ...; a place beyond the axis leaves out nothing.
-
-    A product, not a sum less one term: exact, and compilers do not repeat it inside the gathers that follow.
-    """
+    """Sums over axis 1 that leave out place 0, 1, ...; a product, because a sum less one term would not be exact."""
     return jnp.einsum("pa,rab->rpb", 1.0 - jnp.eye(places, values.shape[1]), values)
 
 

@@ -12,7 +12,6 @@ class DataConfig:
     """FASTA files (plain, .gz or .xz)."""
 
     train: str = MISSING
-    valid: str = ""
 
 
 @dataclass
