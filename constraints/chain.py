@@ -8,8 +8,8 @@ messages, then forward sampling (the classic forward-filtering backward-sampling
     P(x_i = v | s) = exp(l_i(v) + beta_{i+1}(d_i(s, v)) - beta_i(s));   log evidence = beta_0(start)
 
 Each state follows a shared row except for at most one symbol (see ``compiler.factor_layer``), so a state's sum is its
-row's sum without that symbol, plus one term. Leaving a symbol out by subtraction would lose everything when the proposal
-is peaked; ``_Split`` keeps the largest term of a row apart from the rest so that neither drowns the other.
+row's sum without that symbol, plus one term. Leaving a symbol out by subtraction would lose everything when the
+proposal is peaked; ``_Split`` keeps the largest term of a row apart from the rest so that neither drowns the other.
 
 All arrays keep the batch last: the automaton is shared by the rows, so gathers and scatters move whole vectors.
 """

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from seqdiff.core.errors import InputError
 from seqdiff.domains.protein.alphabet import PROTEIN
-from seqdiff.domains.protein.fasta import read_pairs
+from seqdiff.domains.protein.fasta import read_fasta
 from seqdiff.experiments.baselines import Trigram, Unigram
 from seqdiff.experiments.schema import EvaluateConfig
 from seqdiff.models.denoiser import NetworkDenoiser
@@ -49,8 +49,8 @@ def evaluate(config: EvaluateConfig) -> dict[str, Any]:
 
 
 def _read(path: str, limit: int) -> list[np.ndarray]:
-    sequences = [PROTEIN.encode(text) for _, text in read_pairs(Path(path))]
-    return sequences[:limit] if limit else sequences
+    records = read_fasta(path)
+    return [PROTEIN.encode(str(record.seq)) for record in (records[:limit] if limit else records)]
 
 
 def _bounds(

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.domains.protein.alphabet import PROTEIN
-from seqdiff.domains.protein.fasta import read_pairs
+from seqdiff.domains.protein.fasta import read_fasta
 from seqdiff.experiments.schema import TrainConfig
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
@@ -42,7 +42,7 @@ def train(config: TrainConfig) -> Path:
         raise unknown_key("schedule", config.schedule, SCHEDULES)
     if config.weighting not in ("bound", "masked"):
         raise unknown_key("weighting", config.weighting, ("bound", "masked"))
-    sequences = [PROTEIN.encode(sequence) for _, sequence in read_pairs(Path(config.data.train))]
+    sequences = [PROTEIN.encode(str(record.seq)) for record in read_fasta(config.data.train)]
     denoiser = _start(config)
     process = Absorbing(PROTEIN.mask, SCHEDULES[config.schedule]())
     options = config.optimizer

@@ -65,7 +65,7 @@ def read_fasta(path: str | Path) -> list[SeqRecord]:
         InputError: see the module's rules.
     """
     path = Path(path)
-    pairs = list(read_pairs(path))
+    pairs = list(_pairs(path))
     texts = ["".join(text.split()).upper() for _, text in pairs]
     long = [text for text in texts if len(text) >= _NUCLEOTIDE_LENGTH]
     if long and all(_NUCLEOTIDES.issuperset(text) for text in long):
@@ -104,14 +104,10 @@ def read_one(path: str | Path, name: str | None = None) -> SeqRecord:
     return records[ids.index(name)]
 
 
-def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
-    """(title, raw sequence) of every record, unchecked: for training sets that are known to be clean.
-
-    Raises:
-        InputError: the file cannot be read, is empty, or is not FASTA.
-    """
+def _pairs(path: Path) -> Iterator[tuple[str, str]]:
+    """(title, raw sequence) of every record."""
     try:
-        with open_text(path) as handle:
+        with _open_text(path) as handle:
             _refuse_other_formats(handle, path)
             yield from SimpleFastaParser(handle)
     except UnicodeDecodeError:
@@ -122,7 +118,7 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
 
 
-def open_text(path: Path) -> TextIO:
+def _open_text(path: Path) -> TextIO:
     """A text file, decompressed by its suffix (``.gz``, ``.xz``) if need be; CRLF is read as LF."""
     if path.suffix == ".gz":
         return cast(TextIO, gzip.open(path, "rt", encoding="utf-8"))

@@ -4,7 +4,7 @@ import numpy as np
 from Bio.SeqUtils.ProtParam import ProteinAnalysis
 
 # Share of each of PROTEIN.letters in the training set of protein-small (Swiss-Prot at 50 % redundancy, 21,255,538
-# residues): collections.Counter over read_pairs("train.fasta.xz").
+# residues): collections.Counter over read_fasta("train.fasta.xz").
 _COUNTED = np.array(
     [
         *(0.08183, 0.01497, 0.05229, 0.06468, 0.04087, 0.06937, 0.02204, 0.06148, 0.05984, 0.09904),

@@ -27,7 +27,7 @@ from seqdiff.request.spec import DesignSpec
 from seqdiff.sampling.loop import Task, row_keys, sample
 from seqdiff.sampling.planners import PLANNERS
 
-BATCH, STEPS, REPEATS = 16, 32, 5
+BATCH, STEPS, REPEATS = 16, 8, 3
 SETS: dict[str, list[dict[str, Any]]] = {
     "none": [],
     "background panel": [

@@ -42,7 +42,9 @@ def design(spec: DesignSpec | Mapping[str, Any] | str | Path | None = None, /, *
     Example:
         >>> designs = seqdiff.design(length=60, n=4, constraints=[{"forbid": {"letters": "C"}}])
     """
-    model = keys.pop("model") if callable(keys.get("model")) else None
+    model = keys["model"] if callable(keys.get("model")) else None
+    if model is not None:
+        keys["model"] = f"<{type(model).__name__}>"
     problem = prepare(_spec(spec, keys))
     return run(problem, model)
 

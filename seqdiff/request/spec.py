@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from seqdiff.constraints.base import Constraint, parse_constraint
+from seqdiff.constraints.base import REGISTRY, Constraint, parse_constraint
 from seqdiff.constraints.positional import Fixed
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.contracts import Planner
@@ -146,10 +146,8 @@ class DesignSpec:
         if parent:
             values |= {"parent": parent, "keep": _keep(args["keep"], parent)}
         values["constraints"] = tuple(
-            constraint
-            if hasattr(constraint, "lower")
-            else _named(f"constraints[{i}]", parse_constraint, constraint, alphabet)
-            for i, constraint in enumerate(_list(args, "constraints"), 1)
+            item if type(item) in REGISTRY.values() else _named(f"constraints[{i}]", parse_constraint, item, alphabet)
+            for i, item in enumerate(_list(args, "constraints"), 1)
         )
         values["bias"] = tuple(
             _named(f"bias[{i}]", Bias.from_spec, item, alphabet) for i, item in enumerate(_list(args, "bias"), 1)

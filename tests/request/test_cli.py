@@ -14,7 +14,7 @@ from seqdiff.core.errors import InputError
 from seqdiff.domains.protein import PROTEIN, read_fasta
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import init_denoiser
-from seqdiff.models.store import save_model
+from seqdiff.models.store import load_model, save_model
 from seqdiff.request import run as run_module
 from seqdiff.request.spec import DesignSpec
 
@@ -104,6 +104,7 @@ REFUSALS = [
     ({"seed": -1}, [], "whole number"),
     ({"seed": 2**40}, [], "larger than"),
     ({"constraints": {"forbid": {}}}, [], "must be a list"),
+    ({"constraints": ["forbid"]}, [], "constraints[1]: constraint 'forbid': write one name and its arguments"),
     ({"sampling": {"temperature": 0}}, [], "above 0"),
     ({"sampling": {"planner": "entropy"}}, [], "did you mean 'entropy_bound'?"),
     ({"sampling": {"planner": {"random": {"gamma": 1}}}}, [], "unknown key 'gamma'"),
@@ -235,6 +236,9 @@ def test_python_interface(model: str):
     assert np.isfinite(designs[0].score)
     again = seqdiff.design(designs.spec)
     assert again.sequences == designs.sequences
+    given = seqdiff.design(designs.spec.to_mapping(), model=load_model(model, PROTEIN))
+    assert given.sequences == designs.sequences
+    assert given.spec.model == "<NetworkDenoiser>"
     with pytest.raises(InputError, match="either"):
         seqdiff.design(designs.spec, n=3)
     with pytest.raises(InputError, match="did you mean 'length'"):
