@@ -26,6 +26,7 @@ from seqdiff.constraints.compiler import FactoredLayer, Layers, factor_layer
 from seqdiff.core.contracts import Conditioned
 
 MAX_TRIES = 64
+CPU_ROWS, CPU_STATES = 8, 64
 _FLOOR = -jnp.inf
 
 
@@ -75,6 +76,22 @@ class ChainProgram:
         accepted with probability one over that number, which leaves the exact conditional; marginals and evidence
         count placements.
         """
+        rows = (keys, log_proposal, canvas, length)
+        small = self.accept.shape[1] < CPU_STATES or len(keys) <= CPU_ROWS
+        if small or len(keys) % CPU_ROWS or jax.default_backend() != "cpu":
+            return self._condition(*rows)
+        # On a CPU a few rows at a time stay in its cache: up to twice as fast as all rows of a batch of 16 at once.
+        groups = jax.tree.map(lambda x: x.reshape(-1, CPU_ROWS, *x.shape[1:]), rows)
+        found = jax.lax.map(lambda group: self._condition(*group), groups)
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), found)
+
+    def _condition(
+        self,
+        keys: Key[Array, "B"],
+        log_proposal: Float[Array, "B L V"],
+        canvas: Int[Array, "B L"],
+        length: Int[Array, "B"],
+    ) -> Conditioned:
         log_p = self._symbols(log_proposal, canvas)
         betas, evidence = self._backward(log_p, length)
         witness = self._draw_until_accepted(keys, log_p, betas, length)

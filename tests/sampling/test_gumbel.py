@@ -1,8 +1,8 @@
 """The float32 Gumbel pitfall: ``-log(-log(u))`` of a 24-bit ``u`` never exceeds about 16, so letters of tiny
 probability are drawn too rarely and every draw is a little too greedy (Zheng et al. 2024).
 
-A letter of probability 3e-8 is offered 2.56e8 times, so a right sampler draws it 7.7 times on average: fewer than 3 has
-probability 0.02, more than 20 probability 5e-5. The naive noise loses nearly all of these draws. Seeds are fixed.
+A letter of probability 4e-8 is offered 1.6e8 times, so a right sampler draws it 6.4 times on average: fewer than 2 has
+probability 0.012, more than 20 probability 6e-6. The naive noise loses nearly all of these draws. Seeds are fixed.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.layout import Layout
 
 TWO = Alphabet("two", "AB")
-RARE, ROWS, LENGTH, ROUNDS = 3e-8, 2000, 1000, 128
+RARE, ROWS, LENGTH, ROUNDS = 4e-8, 2000, 1000, 80
 
 
 def _rare_letters() -> int:
@@ -37,7 +37,7 @@ def _rare_letters() -> int:
 
 
 def test_rare_letters_are_drawn_and_naive_noise_loses_them(monkeypatch: pytest.MonkeyPatch):
-    assert 3 <= _rare_letters() <= 20
+    assert 2 <= _rare_letters() <= 20
     gumbel = jax.random.gumbel
     monkeypatch.setattr(jax.random, "gumbel", lambda *args, **options: gumbel(*args, **options | {"mode": "low"}))
-    assert _rare_letters() < 3
+    assert _rare_letters() < 2
