@@ -7,6 +7,7 @@ inside one chosen match, and symbols carry a choice, so that a text has one symb
 """
 
 from collections.abc import Hashable
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from seqdiff.constraints.regex import Nfa, bits
 
 DEAD = -1
+MAX_WORD, MAX_WORDS = 64, 512
 _State = TypeVar("_State", bound=Hashable)
 
 
@@ -87,6 +89,25 @@ class MatchCounter(_Interned[tuple[int, int]]):
                 after = 0
             targets.append(self.number((after, total)))
         return np.array(targets, np.int32)[self._subsets.letter_class]
+
+    @cached_property
+    def forbidden_words(self) -> list[np.ndarray] | None:
+        """Letter sets bool [k, V] of words that say the same by their absence; None where no short list does."""
+        nfa = self._subsets.nfa
+        if self._high != 0 or nfa.first_anchored or nfa.last_anchored:
+            return None
+        words, waiting = [], [(p,) for p in bits(nfa.first)]
+        while waiting:
+            path = waiting.pop()
+            if nfa.last >> path[-1] & 1:
+                words.append(nfa.letters[list(path)])
+            elif len(path) < MAX_WORD:
+                waiting += [(*path, p) for p in bits(nfa.follow[path[-1]])]
+            else:
+                return None
+            if len(words) + len(waiting) > MAX_WORDS:
+                return None
+        return words
 
     def accepts(self, state: int) -> bool:
         subset, count = self[state]

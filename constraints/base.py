@@ -1,17 +1,15 @@
-"""What a constraint is, and the two kinds of parts that it lowers to.
+"""What a constraint is, the registry of their names, and the arguments that many of them share.
 
 A constraint is a frozen record of the user's words. It knows how to check a finished design in plain Python
-(``holds``) and how to lower itself to parts of a program (``lower``); the two share no code, so that one checks the
-other. Parts are *allowed letters* per position and *scans*: automata that read a stretch of the canvas from left to
-right. ``seqdiff.constraints.compiler`` fuses all parts of all constraints into one automaton.
+(``holds``) and how to lower itself to parts of a program (``lower``, see ``seqdiff.constraints.parts``); the two share
+no code, so that one checks the other. ``seqdiff.constraints.program`` fuses all parts of all constraints.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-import numpy as np
-
+from seqdiff.constraints.parts import Lowered
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.core.fields import whole_number
@@ -28,51 +26,6 @@ class Verdict(NamedTuple):
 
     ok: bool
     reason: str
-
-
-class Automaton(Protocol):
-    """A deterministic automaton over letters, built as it is explored. States are small ints; -1 is dead."""
-
-    start: int
-
-    def row(self, state: int) -> np.ndarray:
-        """Next state for every symbol, int32 [V * choices]; -1 where the letter is refused."""
-        ...
-
-    def accepts(self, state: int) -> bool:
-        """Whether the text may end here."""
-        ...
-
-
-class Scan(NamedTuple):
-    """An automaton that reads the letters of a region and must accept at its end.
-
-    Attributes:
-        automaton: what reads.
-        region: where.
-        choices: symbols per letter; more than one when the automaton's hidden path is part of the symbol.
-        route: how it was built, for ``explain``.
-    """
-
-    automaton: Automaton
-    region: Region
-    choices: int = 1
-    route: str = "automaton"
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """Parts of a program.
-
-    Attributes:
-        allowed: bool [max_length, V], or None for no restriction.
-        scans: automata over regions.
-        fallback: the same constraint as scans over hidden paths, made only when ``scans`` exceed the budget.
-    """
-
-    allowed: np.ndarray | None = None
-    scans: tuple[Scan, ...] = ()
-    fallback: Callable[[], tuple[Scan, ...]] | None = field(default=None, compare=False)
 
 
 class Constraint(Protocol):
@@ -172,18 +125,22 @@ class Bounds:
         """The keys that :meth:`parse` reads back."""
         if self.low == self.high:
             return {"exactly": self.low}
-        spec = {low_key: self.low} if self.low else {}
+        spec = {low_key: self.low} if self.low or self.high is None else {}
         return spec if self.high is None else spec | {high_key: self.high}
 
     def admits(self, count: int) -> bool:
         """Whether ``count`` is within the bounds."""
         return self.low <= count and (self.high is None or count <= self.high)
 
+    def widened(self, step: int) -> "Bounds":
+        """The same with the lower bound less and the upper bound more by ``step``."""
+        return Bounds(max(0, self.low - step), None if self.high is None else self.high + step)
+
     def __str__(self) -> str:
         if self.low == self.high:
             return f"exactly {self.low}"
         parts = [f"at least {self.low}"] if self.low else []
-        return " and ".join(parts if self.high is None else [*parts, f"at most {self.high}"])
+        return " and ".join(parts if self.high is None else [*parts, f"at most {self.high}"]) or "any number"
 
 
 def parse_region(args: Mapping[str, Any]) -> Region:

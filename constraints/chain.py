@@ -22,7 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from seqdiff.constraints.compiler import FactoredLayer, Layers, factor_layer
+from seqdiff.constraints.compiler import Layers
+from seqdiff.constraints.factor import FactoredLayer, factor_layer
 from seqdiff.core.contracts import Conditioned
 
 MAX_TRIES = 64
@@ -69,8 +70,9 @@ class ChainProgram:
         log_proposal: Float[Array, "B L V"],
         canvas: Int[Array, "B L"],
         length: Int[Array, "B"],
+        hint: Int[Array, "B L"],
     ) -> Conditioned:
-        """An exact draw, exact marginals and the log evidence for each row.
+        """An exact draw, exact marginals and the log evidence for each row; no hint is needed.
 
         With hidden placements (``choices > 1``) a text is drawn in proportion to its number of placements, then
         accepted with probability one over that number, which leaves the exact conditional; marginals and evidence

@@ -1,28 +1,24 @@
-"""Fusing all parts of all constraints into one layered automaton (host, numpy).
+"""Fusing all readers into one layered automaton (host, numpy).
 
-The canvas is read from left to right. A product state is one state of every scan. Layer ``i`` holds the product
-states that can be reached after ``i`` letters; positions between two region borders form a phase, in which a state's
-row of next states is computed once and shared by all layers. After the last position the layers are walked backwards:
-states that cannot reach acceptance are dropped and states with the same future are merged, so each layer is minimal.
-
-``factor_layers`` then writes each layer as few *shared rows* and, per state, at most one letter in which it differs
-from its row. Automata that remember the last letter (runs, dibasic sites, any motif prefix) have this form, and the
-device code then costs O(rows x V + states) per position where the plain table costs O(states x V).
+Variables are read in order. A product state is one state of every reader. Layer ``i`` holds the product states that
+can be reached after ``i`` letters; steps with equal modes form a phase, in which a state's row of next states is
+computed once and shared by all layers. States in which some reader alone cannot end well any more are left out as they
+are met. After the last step the layers are walked backwards: states that cannot reach acceptance are dropped and states
+with the same future are merged, so each layer is minimal.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from seqdiff.constraints.base import Scan
+from seqdiff.constraints.readers import DEAD, Reader
 
-DEAD = -1
+ALONE = 32768
 
 
 class DeadEnd(Exception):
-    """No text satisfies the parts. ``position`` is where, read from the left, the last hope ends (1-based)."""
+    """No text satisfies the parts. ``position`` is where, read in order, the last hope ends (1-based)."""
 
     def __init__(self, position: int):
         super().__init__(position)
@@ -30,7 +26,7 @@ class DeadEnd(Exception):
 
 
 class OverBudget(Exception):
-    """A layer has too many states: at which position, and how many distinct states each scan has there."""
+    """A layer has too many states: at which position, and how many distinct states each reader has there."""
 
     def __init__(self, position: int, states: list[int]):
         super().__init__(position, states)
@@ -42,10 +38,10 @@ class Layers:
     """A minimal layered automaton.
 
     Attributes:
-        targets: per position, int32 [states_i, V * choices] of states of the next layer; -1 is dead.
+        targets: per step, int32 [states_i, V * choices] of states of the next layer; -1 is dead.
         accept: per layer 0..L, bool [states_i]: whether a design may end here.
         choices: symbols per letter.
-        visited: distinct states of each scan's automaton that the product reaches.
+        visited: distinct states of each reader that the product reaches.
     """
 
     targets: list[np.ndarray]
@@ -53,51 +49,65 @@ class Layers:
     choices: int
     visited: tuple[int, ...]
 
-    def letters(self, position: int) -> np.ndarray:
-        """Whether each letter can stand at a 0-based position of some accepted text, bool [V]."""
-        return np.any(self.targets[position] >= 0, axis=0).reshape(-1, self.choices).any(axis=1)
+    def letters(self, step: int) -> np.ndarray:
+        """Whether each letter can stand at a 0-based step of some accepted text, bool [V]."""
+        return np.any(self.targets[step] >= 0, axis=0).reshape(-1, self.choices).any(axis=1)
 
     def lengths(self) -> np.ndarray:
         """The lengths of accepted texts, ascending."""
         return np.array([i for i, accept in enumerate(self.accept) if accept.any()])
 
+    @property
+    def width(self) -> int:
+        """Most states of a layer."""
+        return max(len(accept) for accept in self.accept)
 
-def build_layers(allowed: np.ndarray, scans: tuple[Scan, ...], *, min_length: int, budget: int) -> Layers:
-    """The minimal layered automaton of allowed letters and scans.
+
+def build_layers(
+    allowed: np.ndarray, readers: Sequence[Reader], *, min_length: int, budget: int, prune: bool = True
+) -> Layers:
+    """The minimal layered automaton of allowed letters and readers.
 
     Args:
-        allowed: bool [L, V], letters that may stand at each position; L is the longest design.
-        scans: automata over regions.
+        allowed: bool [L, V], letters of each variable; L is the longest design.
+        readers: automata over the variables.
         min_length: designs may end after ``min_length`` to L letters.
         budget: largest number of states in a layer before merging.
+        prune: leave out states in which some reader by itself cannot end well; without it a dead end is found only
+            where it is met.
 
     Raises:
         DeadEnd: no text satisfies the parts.
         OverBudget: a layer has more states than ``budget``.
     """
-    choices = int(np.prod([scan.choices for scan in scans], dtype=int)) if scans else 1
+    choices = int(np.prod([reader.choices for reader in readers], dtype=int)) if readers else 1
     length = allowed.shape[0]
     legal = np.repeat(allowed, choices, axis=1)
-    firsts = [scan.region.first - 1 for scan in scans]
-    lasts = [length if scan.region.last is None else min(scan.region.last, length) for scan in scans]
-    borders = {0, *firsts, *lasts}
-    product = _Product(scans, choices, allowed.shape[1])
+    modes = np.array([reader.modes for reader in readers], int).reshape(len(readers), length)
+    lasts = np.array([reader.last for reader in readers], int)
+    product = _Product(readers, choices, allowed, min_length if prune else None)
     ids = np.zeros(1, np.int64)
     targets: list[np.ndarray] = []
     accept: list[np.ndarray] = []
-    for i in range(length):
-        if i in borders:
-            product.enter_phase([first <= i < last for first, last in zip(firsts, lasts, strict=True)])
-            ids, targets = _remap(product.close([last == i for last in lasts], ids), targets)
-        _check(ids, i, budget, product)
-        accept.append(product.accepts(ids, [last > i for last in lasts]) & (i >= min_length))
+    for i in range(length + 1):
+        if i == 0 or np.any(lasts == i) or (i < length and np.any(modes[:, i] != modes[:, i - 1])):
+            moved = product.enter_phase(ids, lasts == i, modes[:, i] if i < length else None, i)
+            ids, targets = _remap(moved, targets)
+        ids, targets = _remap(np.where(product.hopeful(ids, i), ids, DEAD), targets, ids)
+        if not len(ids):
+            raise DeadEnd(i)
+        if len(ids) > budget:
+            raise OverBudget(i, product.states_of(ids))
+        if i == length:
+            accept.append(product.accepts(ids, lasts > i, i))
+            break
+        accept.append(product.accepts(ids, lasts > i, i) if i >= min_length else np.zeros(len(ids), bool))
         rows = np.where(legal[i], product.rows(ids), DEAD)
         following = np.unique(rows[rows >= 0])
         targets.append(_local(rows, following))
         ids = following
-    ids, targets = _remap(product.close([last == length for last in lasts], ids), targets)
-    _check(ids, length, budget, product)
-    accept.append(np.ones(len(ids), bool))
+    if not any(good.any() for good in accept):
+        raise DeadEnd(length)
     return Layers(*_merge(targets, accept), choices, product.visited())
 
 
@@ -105,8 +115,12 @@ def _local(rows: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return np.where(rows >= 0, np.searchsorted(ids, rows), DEAD).astype(np.int32)
 
 
-def _remap(moved: np.ndarray, targets: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
+def _remap(
+    moved: np.ndarray, targets: list[np.ndarray], old: np.ndarray | None = None
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """The newest layer with its states replaced by ``moved`` (-1: refused), and the arrows into it."""
+    if old is not None and np.array_equal(moved, old):
+        return old, targets
     kept = np.unique(moved[moved >= 0])
     if targets:
         via = np.append(_local(moved, kept), DEAD)
@@ -114,50 +128,56 @@ def _remap(moved: np.ndarray, targets: list[np.ndarray]) -> tuple[np.ndarray, li
     return kept, targets
 
 
-def _check(ids: np.ndarray, position: int, budget: int, product: "_Product") -> None:
-    if not len(ids):
-        raise DeadEnd(position)
-    if len(ids) > budget:
-        raise OverBudget(position, product.states_of(ids))
-
-
 class _Product:
     """Product states as rows of int32, numbered within a phase, with their transitions computed once."""
 
-    def __init__(self, scans: tuple[Scan, ...], choices: int, vocab: int):
-        self._scans, self._choices, self._vocab = scans, choices, vocab
-        self._rows = np.array([[scan.automaton.start for scan in scans]], np.int32).reshape(1, len(scans))
-        self._tables = [_Table(scan, choices, vocab, i, scans) for i, scan in enumerate(scans)]
-        self._active: list[bool] = []
-        self._reset()
+    def __init__(self, readers: Sequence[Reader], choices: int, allowed: np.ndarray, min_length: int | None):
+        self._readers, self._choices, self._vocab = readers, choices, allowed.shape[1]
+        self._tables = [_Table(reader, choices, self._vocab, i, readers) for i, reader in enumerate(readers)]
+        self._alive = [None if min_length is None else _alive(reader, allowed, min_length) for reader in readers]
+        self._rows = np.array([[reader.stepper.start for reader in readers]], np.int32).reshape(1, len(readers))
+        self._modes = np.full(len(readers), -1)
 
-    def _reset(self) -> None:
-        self._number = {row.tobytes(): i for i, row in enumerate(self._rows)}
-        self._next = np.full((len(self._rows), self._vocab * self._choices), DEAD, np.int64)
-        self._known = np.zeros(len(self._rows), bool)
+    def enter_phase(self, ids: np.ndarray, closing: np.ndarray, modes: np.ndarray | None, length: int) -> np.ndarray:
+        """Number the states anew and forget transitions, after the readers that end here were asked to accept.
 
-    def enter_phase(self, active: list[bool]) -> None:
-        """Which scans read the coming positions; transitions of the last phase are forgotten."""
-        self._active = active
-        self._reset()
+        Args:
+            ids: states before.
+            closing: readers that end here; those that accept are put back to their start.
+            modes: of the coming steps; None at the end.
+            length: letters read.
 
-    def close(self, closing: list[bool], ids: np.ndarray) -> np.ndarray:
-        """States after the scans that end here have been asked to accept; -1 where one refuses."""
-        if not any(closing):
-            return ids
-        rows = self._rows[ids].copy()
-        good = np.ones(len(rows), bool)
+        Returns:
+            The new number of each state; -1 where a reader refuses.
+        """
+        rows, good = self._rows[ids].copy(), np.ones(len(ids), bool)
         for k in np.flatnonzero(closing):
-            good &= self._tables[k].accepts(rows[:, k])
-            rows[:, k] = self._scans[k].automaton.start
-        moved = self._intern(rows)
-        return np.where(good, moved, DEAD)
+            good &= self._tables[k].accepts(rows[:, k], length)
+            rows[:, k] = self._readers[k].stepper.start
+        if modes is not None:
+            self._modes = modes
+        self._rows = self._rows[:0]
+        self._number: dict[bytes, int] = {}
+        self._next = np.zeros((0, self._vocab * self._choices), np.int64)
+        self._known = np.zeros(0, bool)
+        moved = np.full(len(ids), DEAD, np.int64)
+        moved[good] = self._intern(rows[good])
+        return moved
 
-    def accepts(self, ids: np.ndarray, open: list[bool]) -> np.ndarray:
-        """Whether a design may end in each state: every scan that has not been closed accepts."""
+    def hopeful(self, ids: np.ndarray, step: int) -> np.ndarray:
+        """States in which every reader that could be explored alone may still end well, bool [len(ids)]."""
+        good = np.ones(len(ids), bool)
+        for k, alive in enumerate(self._alive):
+            if alive is not None and step < self._readers[k].last:
+                known = alive[min(step, len(alive) - 1)]
+                good &= known[np.minimum(self._rows[ids, k], len(known) - 1)]
+        return good
+
+    def accepts(self, ids: np.ndarray, open: np.ndarray, length: int) -> np.ndarray:
+        """Whether a design may end in each state: every reader that has not been closed accepts."""
         good = np.ones(len(ids), bool)
         for k in np.flatnonzero(open):
-            good &= self._tables[k].accepts(self._rows[ids, k])
+            good &= self._tables[k].accepts(self._rows[ids, k], length)
         return good
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
@@ -168,8 +188,8 @@ class _Product:
             symbols = self._vocab * self._choices
             after = np.repeat(now[:, None, :], symbols, axis=1)
             dead = np.zeros((len(fresh), symbols), bool)
-            for k in np.flatnonzero(self._active):
-                after[:, :, k] = self._tables[k].rows(now[:, k])
+            for k in np.flatnonzero(self._modes >= 0):
+                after[:, :, k] = self._tables[k].rows(now[:, k], self._modes[k])
                 dead |= after[:, :, k] < 0
             if self._choices > 1:
                 dead |= self._idle_choices()
@@ -180,76 +200,109 @@ class _Product:
         return self._next[ids]
 
     def states_of(self, ids: np.ndarray) -> list[int]:
-        """Number of distinct states of each scan among some product states."""
-        return [len(np.unique(self._rows[ids, k])) for k in range(len(self._scans))]
+        """Number of distinct states of each reader among some product states."""
+        return [len(np.unique(self._rows[ids, k])) for k in range(len(self._readers))]
 
     def visited(self) -> tuple[int, ...]:
-        """Number of distinct states of each scan among all product states."""
-        return tuple(self.states_of(np.arange(len(self._rows))))
+        """Number of distinct states that each reader was asked about."""
+        return tuple(table.visited for table in self._tables)
 
     def _idle_choices(self) -> np.ndarray:
-        """Symbols with a choice other than 0 for a scan that is not reading."""
-        digits = _choice_digits(self._scans, self._choices)
-        idle = [k for k, scan in enumerate(self._scans) if scan.choices > 1 and not self._active[k]]
+        """Symbols with a choice other than 0 for a reader that is not reading."""
+        digits = _choice_digits(self._readers, self._choices)
+        idle = [k for k, reader in enumerate(self._readers) if reader.choices > 1 and self._modes[k] < 0]
         refused = np.any(digits[idle] > 0, axis=0) if idle else np.zeros(self._choices, bool)
         return np.tile(refused, self._vocab)[None, :]
 
     def _intern(self, rows: np.ndarray) -> np.ndarray:
         if not len(rows):
             return np.zeros(0, np.int64)
-        rows = np.ascontiguousarray(rows)
-        if rows.shape[1] == 0:
-            return np.zeros(len(rows), np.int64)
-        view = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
-        _, where, inverse = np.unique(view, return_index=True, return_inverse=True)
-        numbers = np.empty(len(where), np.int64)
+        distinct, inverse = unique_rows(rows) if rows.shape[1] else (rows[:1], np.zeros(len(rows), np.int64))
+        numbers = np.empty(len(distinct), np.int64)
         new = []
-        for j, place in enumerate(where):
-            key = rows[place].tobytes()
-            found = self._number.setdefault(key, len(self._number))
-            if found == len(self._rows) + len(new):
-                new.append(place)
-            numbers[j] = found
+        for j, row in enumerate(distinct):
+            numbers[j] = self._number.setdefault(row.tobytes(), len(self._number))
+            if numbers[j] == len(self._rows) + len(new):
+                new.append(j)
         if new:
-            self._rows = np.concatenate([self._rows, rows[new]])
+            self._rows = np.concatenate([self._rows, distinct[new]])
             extra = np.full((len(new), self._next.shape[1]), DEAD, np.int64)
             self._next = np.concatenate([self._next, extra])
             self._known = np.concatenate([self._known, np.zeros(len(new), bool)])
-        return numbers[inverse.reshape(-1)]
+        return numbers[inverse]
 
 
-def _choice_digits(scans: tuple[Scan, ...], choices: int) -> np.ndarray:
-    """Each scan's own choice for every joint choice, int [scans, choices] (mixed radix)."""
+def _alive(reader: Reader, allowed: np.ndarray, min_length: int) -> list[np.ndarray] | None:
+    """States of a reader by itself from which it can still end well, per layer up to its last: bool arrays by state.
+
+    The last entry of each array is False, for states that were not met. None where more than ``ALONE`` states are met.
+    """
+    stepper, length = reader.stepper, allowed.shape[0]
+    table = _Table(reader, reader.choices, allowed.shape[1], 0, (reader,))
+    legal = np.repeat(allowed, reader.choices, axis=1)
+    layers, rows = [np.array([stepper.start])], []
+    for i in range(reader.last):
+        mode = int(reader.modes[i])
+        here = np.repeat(layers[-1][:, None], legal.shape[1], axis=1) if mode < 0 else table.rows(layers[-1], mode)
+        rows.append(np.where(legal[i], here, DEAD))
+        layers.append(np.unique(rows[-1][rows[-1] >= 0]))
+        if table.visited > ALONE or len(layers[-1]) > ALONE:
+            return None
+    size = 2 + max((int(layer.max()) for layer in layers if len(layer)), default=0)
+    ends = [i >= min_length or i == length or i == reader.last for i in range(reader.last + 1)]
+    alive: list[np.ndarray] = []
+    for i in range(reader.last, -1, -1):
+        good = np.zeros(size, bool)
+        if ends[i]:
+            good[layers[i]] = table.accepts(layers[i], i)
+        if i < reader.last:
+            good[layers[i]] |= np.any((rows[i] >= 0) & alive[-1][rows[i]], axis=1)
+        alive.append(good)
+    return alive[::-1]
+
+
+def _choice_digits(readers: Sequence[Reader], choices: int) -> np.ndarray:
+    """Each reader's own choice for every joint choice, int [readers, choices] (mixed radix)."""
     digits, stride = [], choices
-    for scan in scans:
-        stride //= scan.choices
-        digits.append(np.arange(choices) // stride % scan.choices)
+    for reader in readers:
+        stride //= reader.choices
+        digits.append(np.arange(choices) // stride % reader.choices)
     return np.array(digits)
 
 
 class _Table:
-    """Rows of one scan's automaton in joint symbols, filled on demand."""
+    """Rows of one reader's automaton in joint symbols, filled on demand."""
 
-    def __init__(self, scan: Scan, choices: int, vocab: int, index: int, scans: tuple[Scan, ...]):
-        self._automaton = scan.automaton
-        digit = _choice_digits(scans, choices)[index]
-        self._columns = (np.arange(vocab)[:, None] * scan.choices + digit[None, :]).reshape(-1)
-        self._rows: dict[int, np.ndarray] = {}
-        self._accepts: dict[int, bool] = {}
+    def __init__(self, reader: Reader, choices: int, vocab: int, index: int, readers: Sequence[Reader]):
+        self._stepper = reader.stepper
+        digit = _choice_digits(readers, choices)[index]
+        self._columns = (np.arange(vocab)[:, None] * reader.choices + digit[None, :]).reshape(-1)
+        self._rows: dict[tuple[int, int], np.ndarray] = {}
+        self._accepts: dict[tuple[int, int], bool] = {}
+        self._states: set[int] = set()
 
-    def rows(self, states: np.ndarray) -> np.ndarray:
+    @property
+    def visited(self) -> int:
+        """Number of distinct states that were looked at."""
+        return len(self._states)
+
+    def rows(self, states: np.ndarray, mode: int) -> np.ndarray:
         distinct, inverse = np.unique(states, return_inverse=True)
-        for state in distinct.tolist():
-            if state not in self._rows:
-                self._rows[state] = self._automaton.row(state)[self._columns]
-        return np.stack([self._rows[state] for state in distinct.tolist()])[inverse]
+        known = distinct.tolist()
+        self._states.update(known)
+        for state in known:
+            if (state, mode) not in self._rows:
+                self._rows[state, mode] = self._stepper.row(state, mode)[self._columns]
+        return np.array([self._rows[state, mode] for state in known], np.int64).reshape(-1, len(self._columns))[inverse]
 
-    def accepts(self, states: np.ndarray) -> np.ndarray:
+    def accepts(self, states: np.ndarray, length: int) -> np.ndarray:
         distinct, inverse = np.unique(states, return_inverse=True)
-        for state in distinct.tolist():
-            if state not in self._accepts:
-                self._accepts[state] = self._automaton.accepts(state)
-        return np.array([self._accepts[state] for state in distinct.tolist()], bool)[inverse]
+        known = distinct.tolist()
+        self._states.update(known)
+        for state in known:
+            if (state, length) not in self._accepts:
+                self._accepts[state, length] = self._stepper.accepts(state, length)
+        return np.array([self._accepts[state, length] for state in known], bool)[inverse]
 
 
 def _merge(targets: list[np.ndarray], accept: list[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -262,7 +315,7 @@ def _merge(targets: list[np.ndarray], accept: list[np.ndarray]) -> tuple[list[np
         rows = np.append(group, DEAD)[targets[i]].astype(np.int32)
         signature = np.concatenate([accept[i][:, None].astype(np.int32), rows], axis=1)
         alive = np.any(rows >= 0, axis=1) | accept[i]
-        distinct, inverse = _unique_rows(signature[alive])
+        distinct, inverse = unique_rows(signature[alive])
         group = np.full(len(rows), DEAD, np.int32)
         group[alive] = inverse
         new_targets.append(distinct[:, 1:])
@@ -270,7 +323,7 @@ def _merge(targets: list[np.ndarray], accept: list[np.ndarray]) -> tuple[list[np
     return new_targets[::-1], new_accept[::-1]
 
 
-def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Distinct rows and, for each row, which of them it is."""
     if not len(rows):
         return rows, np.zeros(0, np.int32)
@@ -278,66 +331,3 @@ def _unique_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     view = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).reshape(-1)
     _, where, inverse = np.unique(view, return_index=True, return_inverse=True)
     return rows[where], inverse.reshape(-1).astype(np.int32)
-
-
-@dataclass(frozen=True)
-class FactoredLayer:
-    """One position of the automaton as shared rows and single exceptions.
-
-    Attributes:
-        rows: int32 [rows, A], next state by symbol; -1 dead.
-        base: int32 [states], the row that each state follows.
-        symbol: int32 [states], the one symbol in which it differs, or A for none.
-        target: int32 [states], where that symbol leads instead; -1 dead.
-    """
-
-    rows: np.ndarray
-    base: np.ndarray
-    symbol: np.ndarray
-    target: np.ndarray
-
-
-def factor_layer(table: np.ndarray, choices: int = 1) -> FactoredLayer:
-    """Write the plain table [states, A] as shared rows with at most one exception per state.
-
-    States whose rows agree on all even or on all odd letters are put together (one exception spoils one of the two
-    only); a cluster's row is the column-wise median, which is the majority where there is one. States that differ
-    from it more than once are put together anew among themselves, until nothing is left.
-    """
-    states, symbols = table.shape
-    rows: list[np.ndarray] = []
-    base = np.zeros(states, np.int32)
-    symbol = np.full(states, symbols, np.int32)
-    target = np.full(states, DEAD, np.int32)
-    left = np.arange(states)
-    while len(left):
-        again: list[np.ndarray] = []
-        for members in _clusters(table, left, choices):
-            shared = np.sort(table[members], axis=0)[len(members) // 2]
-            different = table[members] != shared[None, :]
-            count = different.sum(axis=1)
-            if not np.any(count <= 1):
-                shared, different = table[members[0]], table[members] != table[members[:1]]
-                count = different.sum(axis=1)
-            base[members[count <= 1]] = len(rows)
-            rows.append(shared)
-            odd = members[count == 1]
-            symbol[odd] = different[count == 1].argmax(axis=1)
-            target[odd] = table[odd, symbol[odd]]
-            again.append(members[count > 1])
-        left = np.concatenate(again)
-    return FactoredLayer(np.array(rows, np.int32).reshape(len(rows), symbols), base, symbol, target)
-
-
-def _clusters(table: np.ndarray, members: np.ndarray, choices: int) -> list[np.ndarray]:
-    """``members`` grouped so that rows which agree on all even or all odd letters are together."""
-    parity = np.arange(table.shape[1]) // choices % 2
-    if len(members) == 1 or not parity.any():
-        return [members]
-    halves = [_unique_rows(table[members][:, parity == half])[1] for half in (0, 1)]
-    even, odd = halves[0], halves[1] + halves[0].max() + 1
-    nodes = int(odd.max()) + 1
-    graph = coo_array((np.ones(len(members), np.int8), (even, odd)), shape=(nodes, nodes))
-    label = connected_components(graph, directed=False)[1][even]
-    order = np.argsort(label, kind="stable")
-    return np.split(members[order], np.flatnonzero(np.diff(label[order])) + 1)

@@ -1,27 +1,27 @@
-"""Regular constraints: patterns, letter counts and runs.
+"""Regular constraints: patterns and runs.
 
-All of them ask how often a pattern matches in a region; matches are counted by the distinct positions at which one
-ends, so that overlapping ones count. The checks use Python's ``re`` on finished designs; the automata are built from
+Both ask how often a pattern matches in a region; matches are counted by the distinct positions at which one
+ends, so that overlapping ones count. The checks use RE2 on finished designs; the automata are built from
 position automata of ``seqdiff.constraints.regex``.
 """
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any, ClassVar, Literal
 
+import re2
+
 from seqdiff.constraints.automaton import FullMatch, MatchCounter, Placement
 from seqdiff.constraints.base import (
     Bounds,
-    Lowered,
-    Scan,
     Verdict,
     in_region,
     parse_region,
     region_spec,
     register,
 )
+from seqdiff.constraints.parts import Lowered, Scan
 from seqdiff.constraints.prosite import prosite_to_regex
 from seqdiff.constraints.regex import Nfa, parse_regex
 from seqdiff.core.alphabet import Alphabet
@@ -30,6 +30,7 @@ from seqdiff.core.fields import check_keys, whole_number
 from seqdiff.core.layout import WHOLE, Layout, Region
 
 AT_LEAST_ONE = Bounds(1, None)
+CHECKER_MEMORY = 64 << 20
 
 
 @register
@@ -70,6 +71,7 @@ class Pattern:
             bounds = None
         elif nfa.nullable:
             raise InputError(f"{source!r} matches the empty text, so it occurs everywhere; ask for one letter at least")
+        _checker(regex)
         return cls(source, "prosite" if syntax == "prosite" else "regex", regex, bounds, parse_region(args))
 
     def to_spec(self) -> dict[str, Any]:
@@ -79,6 +81,10 @@ class Pattern:
     def describe(self) -> str:
         often = "matches all" if self.bounds is None else str(self.bounds)
         return f"pattern {self.source} {often}{in_region(self.region)}"
+
+    def relaxed(self, step: int) -> "Pattern":
+        """The same with bounds wider by ``step`` matches."""
+        return self if self.bounds is None else replace(self, bounds=self.bounds.widened(step))
 
     def lower(self, layout: Layout) -> Lowered:
         self.region.check(layout, f"pattern {self.source}")
@@ -92,52 +98,12 @@ class Pattern:
     def holds(self, text: str) -> Verdict:
         text = self.region.cut(text)
         if self.bounds is None:
-            ok = re.fullmatch(self.regex, text) is not None
+            ok = _checker(self.regex).fullmatch(text) is not None
             return Verdict(ok, "matches" if ok else "does not match")
         ends = match_ends(self.regex, text)
         places = ", ".join(str(self.region.first + end - 1) for end in ends[:5])
         found = f"{len(ends)} found, ending at {places}{', ...' if len(ends) > 5 else ''}" if ends else "none found"
         return Verdict(self.bounds.admits(len(ends)), found)
-
-
-@register
-@dataclass(frozen=True)
-class Count:
-    """How many residues are among some letters: ``count: {letters: C, exactly: 2}``.
-
-    Attributes:
-        letters: the letters.
-        bounds: how many.
-        region: where.
-    """
-
-    name: ClassVar[str] = "count"
-    letters: str
-    bounds: Bounds
-    region: Region = WHOLE
-
-    @classmethod
-    def from_spec(cls, args: Any, alphabet: Alphabet) -> "Count":
-        args = check_keys(args, ("letters", "min", "max", "exactly", "region"), required=("letters",))
-        letters = alphabet.letter_set(str(args["letters"]))
-        if not letters:
-            raise InputError("'letters' is empty")
-        return cls(letters, Bounds.parse(args, "min", "max"), parse_region(args))
-
-    def to_spec(self) -> dict[str, Any]:
-        return {"letters": self.letters} | self.bounds.to_spec("min", "max") | region_spec(self.region)
-
-    def describe(self) -> str:
-        return f"count {self.letters} {self.bounds}{in_region(self.region)}"
-
-    def lower(self, layout: Layout) -> Lowered:
-        self.region.check(layout, f"count {self.letters}")
-        nfa = parse_regex(f"[{self.letters}]", layout.alphabet)
-        return Lowered(scans=(Scan(_counter(nfa, self.bounds), self.region),))
-
-    def holds(self, text: str) -> Verdict:
-        found = sum(letter in self.letters for letter in self.region.cut(text))
-        return Verdict(self.bounds.admits(found), f"{found} found")
 
 
 @register
@@ -165,6 +131,10 @@ class Run:
     def describe(self) -> str:
         return f"run of one letter at most {self.longest}{in_region(self.region)}"
 
+    def relaxed(self, step: int) -> "Run":
+        """The same with runs longer by ``step``."""
+        return replace(self, longest=self.longest + step)
+
     def lower(self, layout: Layout) -> Lowered:
         self.region.check(layout, "run")
         if self.longest >= layout.max_length:
@@ -190,10 +160,21 @@ def _placement(nfa: Nfa, region: Region, *, whole: bool) -> Scan:
 
 def match_ends(pattern: str, text: str) -> list[int]:
     """How many letters of ``text`` stand before the end of a match of ``pattern``, for every place where one ends."""
-    return [end for end in range(1, len(text) + 1) if _ending(pattern, len(text) - end).search(text)]
+    ends = [end for end in range(1, len(text)) if _checker(rf"(?:{pattern})\x00").search(text[:end] + "\x00")]
+    return ends + ([len(text)] if _checker(rf"(?:{pattern})\z").search(text) else [])
 
 
 @lru_cache(4096)
-def _ending(pattern: str, after: int) -> re.Pattern[str]:
-    # The tail is looked ahead for, so that anchors in the pattern still mean the ends of the whole text.
-    return re.compile(rf"(?:{pattern})(?=.{{{after}}}\Z)", re.DOTALL)
+def _checker(pattern: str) -> Any:
+    """The pattern for RE2, whose time is linear in the text for every pattern, where ``re`` may take forever.
+
+    Raises:
+        InputError: RE2 refuses it, for its size.
+    """
+    options = re2.Options()
+    options.max_mem = CHECKER_MEMORY
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise InputError(f"pattern {pattern!r} is too large to check: {error}") from None

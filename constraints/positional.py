@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from seqdiff.constraints.base import Lowered, Verdict, register
+from seqdiff.constraints.base import Verdict, register
+from seqdiff.constraints.parts import Lowered
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
 from seqdiff.core.fields import check_keys

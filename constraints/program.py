@@ -1,22 +1,38 @@
 """From constraints to a program: the front door of this package.
 
-Every constraint is lowered, the parts are fused into one automaton, and what cannot be is explained in the user's own
-words: a set that nothing satisfies is reduced to constraints that clash among themselves, and a motif that is too big
-for the state budget is conditioned on the path of one placement instead.
+Every constraint is lowered to parts, the parts are fused into one automaton over the letters to choose, and what cannot
+be is told in the user's own words: a motif that is too big for the state budget is conditioned on the path of one
+placement; what still does not fit, or is no chain, is kept by a solver (``seqdiff.constraints.solver``), for which the
+automaton of the rest is the relaxation; a set that nothing satisfies is reduced to constraints that clash.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from seqdiff.constraints.base import Constraint, Lowered, Scan
-from seqdiff.constraints.chain import ChainProgram, make_program
+from seqdiff.constraints.base import Constraint
+from seqdiff.constraints.chain import make_program
 from seqdiff.constraints.compiler import DeadEnd, Layers, OverBudget, build_layers
-from seqdiff.core.errors import BudgetError, InfeasibleError
+from seqdiff.constraints.conflicts import conflict_error
+from seqdiff.constraints.parts import Lowered, Pairs, Scan, Sum
+from seqdiff.constraints.readers import (
+    Reader,
+    Variables,
+    make_variables,
+    read_pairs,
+    read_scan,
+    read_sum,
+    self_complementary,
+)
+from seqdiff.constraints.shared import SharedProgram
+from seqdiff.constraints.solver import Solver, SolverProgram, Unsatisfiable
+from seqdiff.core.contracts import Program
+from seqdiff.core.errors import BudgetError, InfeasibleError, InputError
 from seqdiff.core.layout import Layout
 
 STATE_BUDGET = 8192
+MAX_CONSTRAINTS = 1000
 
 
 @dataclass(frozen=True)
@@ -25,13 +41,16 @@ class Part:
 
     Attributes:
         constraint: the constraint.
-        route: ``letters`` (allowed letters only), ``automaton``, or ``path`` (one hidden placement of a motif).
-        states: automaton states that the joint automaton reaches; 0 for ``letters``.
+        route: ``letters`` (allowed letters only), ``shared letters``, ``automaton``, ``forest``, ``path`` (one hidden
+            placement of a motif) or ``solver``.
+        states: automaton states that were looked at; 0 where there is no automaton.
+        note: why it is not kept by the automaton; empty where it is.
     """
 
     constraint: Constraint
     route: str
     states: int
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,40 +59,75 @@ class Compiled:
 
     Attributes:
         layout: the canvas.
-        layers: the joint automaton (host).
+        variables: letters to choose.
+        layers: the joint automaton over them (host).
         parts: how each constraint is kept.
-        guarantee: ``exact``: draws follow the proposal given the constraints.
+        solver: keeps what the automaton does not; None where it keeps everything.
     """
 
     layout: Layout
+    variables: Variables
     layers: Layers
     parts: tuple[Part, ...]
-    guarantee: str = "exact"
+    solver: Solver | None = None
+
+    @property
+    def guarantee(self) -> str:
+        """``exact``: draws follow the proposal given the constraints. ``feasible``: all satisfy, law approximate."""
+        return "exact" if self.solver is None else "feasible"
 
     def explain(self) -> list[dict[str, str | int]]:
-        """One row per constraint: its words, its route and its states."""
+        """One row per constraint: its words, its route, its states, and why it fell out of the automaton if it did."""
         return [
-            {"constraint": part.constraint.describe(), "route": part.route, "states": part.states}
+            {"constraint": part.constraint.describe(), "route": part.route, "states": part.states, "note": part.note}
             for part in self.parts
         ]
 
     @property
     def states(self) -> int:
-        """Most states of the joint automaton at any position."""
-        return max(len(accept) for accept in self.layers.accept)
+        """Most states of the joint automaton at any step."""
+        return self.layers.width
 
     def lengths(self) -> np.ndarray:
         """Lengths for which the constraints can be satisfied, ascending."""
-        return self.layers.lengths()
+        if self.solver is not None:
+            return np.array(sorted(self.solver.solutions))
+        return np.array([self.layout.max_length]) if self.variables.reordered else self.layers.lengths()
 
     def determined(self) -> np.ndarray:
         """Ids of the letters that the constraints leave no choice about, int32 [max_length]; -1 where they do."""
-        letters = np.array([self.layers.letters(i) for i in range(self.layout.max_length)])
-        return np.where(letters.sum(axis=1) == 1, letters.argmax(axis=1), -1).astype(np.int32)
+        found = np.full(self.layout.max_length, -1, np.int32)
+        for position, step in enumerate(self.variables.owner):
+            letters = self.layers.letters(int(step))
+            if letters.sum() == 1:
+                found[position] = self.variables.letters(position)[letters.argmax()]
+        return found
 
-    def program(self, size: int) -> ChainProgram:
+    def program(self, size: int) -> Program:
         """The device program for canvases padded to ``size`` positions."""
-        return make_program(self.layers, size)
+        program = self.relaxation(size, self.variables)
+        return program if self.solver is None else SolverProgram.make(program, self.solver, self.variables, size)
+
+    def relaxation(self, size: int, variables: Variables | None = None) -> Program:
+        """The automaton's part of the program, which is all of it without a solver.
+
+        By default log-probabilities of tied positions add, so that its evidence is the probability that independent
+        letters satisfy everything but what the solver keeps.
+        """
+        if not self.variables.reordered:
+            return make_program(self.layers, size)
+        variables = variables or replace(self.variables, weight=np.ones_like(self.variables.weight))
+        return SharedProgram.make(make_program(self.layers, variables.steps), variables, size)
+
+
+@dataclass
+class _Atom:
+    """A part of one constraint on its way into the automaton."""
+
+    owner: int
+    part: Scan | Sum | Pairs
+    fallback: Callable[[], tuple[Scan, ...]] | None = None
+    note: str = ""
 
 
 def compile_constraints(constraints: Sequence[Constraint], layout: Layout, *, budget: int = STATE_BUDGET) -> Compiled:
@@ -85,50 +139,137 @@ def compile_constraints(constraints: Sequence[Constraint], layout: Layout, *, bu
         budget: largest number of joint states at a position before merging.
 
     Raises:
-        InputError: a constraint does not fit the canvas (a position out of range).
-        InfeasibleError: nothing satisfies them; names a minimal clashing set and the positions.
-        BudgetError: too many states and no other route; names the constraint.
+        InputError: a constraint does not fit the canvas (a position out of range), or there are too many.
+        InfeasibleError: nothing satisfies them; names a minimal clashing set, the positions, and what would help.
+        BudgetError: too many states and no solver, or no answer from it in time.
     """
+    if len(constraints) > MAX_CONSTRAINTS:
+        raise InputError(
+            f"{len(constraints)} constraints are more than {MAX_CONSTRAINTS}; join patterns with | and letters in one set"
+        )
     lowered = [constraint.lower(layout) for constraint in constraints]
     try:
-        lowered, layers = _fit(constraints, lowered, layout, budget)
-    except DeadEnd:
-        raise _infeasible(constraints, lowered, layout, budget) from None
-    visited = iter(layers.visited)
+        return _compile(constraints, lowered, layout, budget)
+    except (DeadEnd, Unsatisfiable):
+        raise _infeasible(constraints, layout, budget) from None
+
+
+def _compile(
+    constraints: Sequence[Constraint], lowered: list[Lowered], layout: Layout, budget: int, *, prune: bool = True
+) -> Compiled:
+    atoms = [atom for owner, part in enumerate(lowered) for atom in _atoms(owner, part)]
+    ties = [tie for part in lowered for tie in part.ties]
+    if ties and layout.min_length != layout.max_length:
+        owner = next(i for i, part in enumerate(lowered) if part.ties)
+        raise InputError(f"{constraints[owner].describe()}: shared letters need one length, not a range")
+    pairs = [atom.part for atom in atoms if isinstance(atom.part, Pairs)]
+    keep_order = layout.min_length != layout.max_length or any(isinstance(atom.part, Scan) for atom in atoms)
+    variables = make_variables(layout, ties, pairs, keep_order=keep_order)
+    positional = _allowed(lowered, layout) & self_complementary(variables, ties)
+    if empty := tuple(int(p) + 1 for p in np.flatnonzero(~positional.any(axis=1))):
+        raise _NoLetters(empty)
+    allowed = variables.allowed(positional)
+    inside, readers, outside = _readers(atoms, variables, layout)
+    layers, inside, readers, outside = _fit(allowed, inside, readers, outside, variables, layout, budget, prune)
+    solver = None
+    cuts = [part.cuts for part in lowered if part.cuts is not None]
+    if outside or cuts:
+        every = [(constraints[atom.owner].describe(), atom.part) for atom in (*inside, *outside)]
+        solver = Solver(layout, variables, positional, every, cuts)
+        solver.solve_lengths(layers.lengths() if not variables.reordered else np.array([layout.max_length]))
     parts = []
-    for constraint, part in zip(constraints, lowered, strict=True):
-        states = sum(next(visited) for _ in part.scans)
-        route = part.scans[0].route if part.scans else "letters"
-        parts.append(Part(constraint, route, states))
-    return Compiled(layout, layers, tuple(parts))
+    for i, (constraint, part) in enumerate(zip(constraints, lowered, strict=True)):
+        mine = [k for k, atom in enumerate(inside) if atom.owner == i]
+        states = sum(layers.visited[k] for k in mine)
+        notes = [atom.note for atom in outside if atom.owner == i]
+        if part.cuts is not None:
+            notes.append("no small automaton knows it")
+        routes = dict.fromkeys([*(readers[k].route for k in mine), *(["solver"] if notes else [])])
+        route = " + ".join(routes) or ("shared letters" if part.ties else "letters")
+        parts.append(Part(constraint, route, states, "; ".join(dict.fromkeys(notes))))
+    return Compiled(layout, variables, layers, tuple(parts), solver)
+
+
+class _NoLetters(DeadEnd):
+    """Positions at which no letter is allowed."""
+
+    def __init__(self, positions: tuple[int, ...]):
+        super().__init__(positions[0])
+        self.positions = positions
+
+
+def _atoms(owner: int, part: Lowered) -> list[_Atom]:
+    atoms = [_Atom(owner, scan, part.fallback if len(part.scans) == 1 else None) for scan in part.scans]
+    atoms += [_Atom(owner, item) for item in part.sums]
+    for item in part.pairs:
+        if item.low == len(item.positions):
+            atoms += [_Atom(owner, replace(item, positions=(pair,), low=1)) for pair in item.positions]
+        else:
+            atoms.append(_Atom(owner, item))
+    return atoms
+
+
+def _readers(
+    atoms: list[_Atom], variables: Variables, layout: Layout
+) -> tuple[list[_Atom], list[Reader], list[_Atom]]:
+    inside, readers, outside = [], [], []
+    for atom in atoms:
+        if isinstance(atom.part, Scan):
+            reader = read_scan(atom.part, variables, layout)
+        elif isinstance(atom.part, Sum):
+            reader = read_sum(atom.part, variables, layout)
+        else:
+            reader = read_pairs(atom.part, variables)
+        if reader is None:
+            outside.append(replace(atom, note="reads positions that share a letter"))
+        else:
+            inside.append(atom)
+            readers.append(reader)
+    return inside, readers, outside
 
 
 def _fit(
-    constraints: Sequence[Constraint], lowered: list[Lowered], layout: Layout, budget: int
-) -> tuple[list[Lowered], Layers]:
-    """The joint automaton, with over-large motifs moved to their path route one by one, largest first."""
+    allowed: np.ndarray,
+    inside: list[_Atom],
+    readers: list[Reader],
+    outside: list[_Atom],
+    variables: Variables,
+    layout: Layout,
+    budget: int,
+    prune: bool,
+) -> tuple[Layers, list[_Atom], list[Reader], list[_Atom]]:
+    """The joint automaton, with over-large motifs moved to their path route, then over-large parts to the solver."""
+    shortest = min(layout.min_length, len(allowed)) if not variables.reordered else len(allowed)
     while True:
         try:
-            return lowered, _build(lowered, layout, budget)
+            layers = build_layers(allowed, readers, min_length=shortest, budget=budget, prune=prune)
+            return layers, inside, readers, outside
         except OverBudget as over:
-            owner = [i for i, part in enumerate(lowered) for _ in part.scans]
-            order = [owner[k] for k in np.argsort(over.states)[::-1]]
-            movable = [i for i in order if lowered[i].fallback is not None]
-            if not movable:
-                largest = constraints[order[0]].describe()
-                raise BudgetError(
-                    f"the constraints need more than {budget} automaton states at position {over.position}, most of "
-                    f"them for {largest!r}; narrow it to a region, shorten its wildcards or drop a constraint"
-                ) from None
-            fallback = lowered[movable[0]].fallback
-            assert fallback is not None
-            lowered = [*lowered]
-            lowered[movable[0]] = replace(lowered[movable[0]], scans=fallback(), fallback=None)
+            order = np.argsort(over.states)[::-1].tolist()
+            inside, readers, outside = [*inside], [*readers], [*outside]
+            movable = [(k, make) for k in order if (make := inside[k].fallback) is not None]
+            if movable:
+                k, make = movable[0]
+                (scan,) = make()
+                inside[k] = replace(inside[k], part=scan, fallback=None)
+                reader = read_scan(scan, variables, layout)
+                assert reader is not None
+                readers[k] = reader
+                continue
+            out = _largest(over.states, order, budget)
+            note = f"over {budget} joint states at position {over.position}"
+            outside += [replace(inside[k], note=note) for k in out]
+            kept = [k for k in range(len(inside)) if k not in out]
+            inside, readers = [inside[k] for k in kept], [readers[k] for k in kept]
 
 
-def _build(lowered: Sequence[Lowered], layout: Layout, budget: int) -> Layers:
-    scans: tuple[Scan, ...] = tuple(scan for part in lowered for scan in part.scans)
-    return build_layers(_allowed(lowered, layout), scans, min_length=layout.min_length, budget=budget)
+def _largest(states: list[int], order: list[int], budget: int) -> list[int]:
+    """The readers to take out: the largest one, and more while the rest could still have far too many joint states."""
+    out = order[:1]
+    rest = order[1:]
+    while rest and np.prod([float(states[k]) for k in rest]) > 64.0 * budget * max(1, len(rest)):
+        out.append(rest.pop(0))
+    return out
 
 
 def _allowed(lowered: Sequence[Lowered], layout: Layout) -> np.ndarray:
@@ -139,39 +280,18 @@ def _allowed(lowered: Sequence[Lowered], layout: Layout) -> np.ndarray:
     return allowed
 
 
-def _infeasible(
-    constraints: Sequence[Constraint], lowered: list[Lowered], layout: Layout, budget: int
-) -> InfeasibleError:
-    """Drop every constraint without which the rest still clashes (a deletion filter); what is left is minimal."""
-    kept = list(range(len(constraints)))
-    for i in range(len(constraints)):
-        rest = [k for k in kept if k != i]
-        if _dead_end(constraints, lowered, rest, layout, budget) is not None:
-            kept = rest
-    position = _dead_end(constraints, lowered, kept, layout, budget) or layout.max_length
-    empty = np.flatnonzero(~_allowed([lowered[k] for k in kept], layout).any(axis=1)) + 1
-    positions = tuple(int(p) for p in empty) or (position,)
-    conflict = tuple(constraints[k].describe() for k in kept)
-    shortest, longest = layout.min_length, layout.max_length
-    size = f"{longest}" if shortest == longest else f"{shortest}-{longest}"
-    named = "; ".join(f"({n}) {words}" for n, words in enumerate(conflict, 1))
-    where = f"position {position}" if len(positions) == 1 else f"positions {positions[0]}-{positions[-1]}"
-    return InfeasibleError(
-        f"no design of length {size} satisfies {'all of ' if len(conflict) > 1 else ''}{named}; "
-        f"read from the left, the last hope ends at {where}; relax one of them",
-        conflict=conflict,
-        positions=positions,
-    )
-
-
-def _dead_end(
-    constraints: Sequence[Constraint], lowered: list[Lowered], kept: list[int], layout: Layout, budget: int
-) -> int | None:
-    """Where the kept constraints fail together; None when they do not, or are too large to tell."""
-    try:
-        _fit([constraints[k] for k in kept], [lowered[k] for k in kept], layout, budget)
-    except DeadEnd as dead:
-        return dead.position
-    except BudgetError:
+def _infeasible(constraints: Sequence[Constraint], layout: Layout, budget: int) -> InfeasibleError:
+    def probe(some: Sequence[Constraint], *, prune: bool = True) -> tuple[int, ...] | None:
+        try:
+            _compile(some, [constraint.lower(layout) for constraint in some], layout, budget, prune=prune)
+        except _NoLetters as dead:
+            return dead.positions
+        except DeadEnd as dead:
+            return (max(1, dead.position),)
+        except Unsatisfiable:
+            return (1, layout.max_length)
+        except (BudgetError, InputError):
+            return None
         return None
-    return None
+
+    return conflict_error(constraints, layout, probe, lambda some: probe(some, prune=False))

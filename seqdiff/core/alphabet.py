@@ -14,6 +14,23 @@ from seqdiff.core.errors import InputError, unknown_key
 
 
 @dataclass(frozen=True)
+class PropertyScale:
+    """A number per letter that adds up, or is averaged, over a sequence.
+
+    Attributes:
+        values: in id order.
+        resolution: of whole multiples that represent the values well.
+        offset: added to the sum.
+        mean: whether the property is the mean instead of the sum.
+    """
+
+    values: tuple[float, ...]
+    resolution: float
+    offset: float = 0.0
+    mean: bool = False
+
+
+@dataclass(frozen=True)
 class Alphabet:
     """An immutable set of letters with named groups.
 
@@ -21,11 +38,15 @@ class Alphabet:
         name: what the letters are, for messages ("protein").
         letters: the letters in id order, one character each.
         groups: named letter groups such as ``hydrophobic``.
+        scales: properties that add up over letters, such as mass.
+        complement: the partner of each letter, in id order; empty where letters have none.
     """
 
     name: str
     letters: str
     groups: Mapping[str, str] = field(default_factory=dict, hash=False)
+    scales: Mapping[str, PropertyScale] = field(default_factory=dict, hash=False)
+    complement: str = ""
 
     def __post_init__(self):
         if not self.letters or len(set(self.letters)) != len(self.letters):
@@ -33,7 +54,14 @@ class Alphabet:
         for name, members in self.groups.items():
             if extra := set(members) - set(self.letters):
                 raise InputError(f"alphabet {self.name!r}: group {name!r} has foreign letters {sorted(extra)}")
+        partner = dict(zip(self.letters, self.complement, strict=False))
+        if self.complement and (len(partner) != len(self.letters) or any(partner.get(partner[a]) != a for a in partner)):
+            raise InputError(f"alphabet {self.name!r}: complement {self.complement!r} does not pair the letters")
+        for name, scale in self.scales.items():
+            if len(scale.values) != len(self.letters):
+                raise InputError(f"alphabet {self.name!r}: scale {name!r} has {len(scale.values)} values")
         object.__setattr__(self, "groups", MappingProxyType(dict(self.groups)))
+        object.__setattr__(self, "scales", MappingProxyType(dict(self.scales)))
 
     def __len__(self) -> int:
         return len(self.letters)
@@ -77,6 +105,10 @@ class Alphabet:
             raise InputError(
                 f"{letter!r} at position {text.index(letter) + 1} is not one of the {self.name} letters {self.letters}"
             ) from None
+
+    def complement_ids(self) -> np.ndarray:
+        """Id of the complement of each letter, int32 [V]; the letter itself in an alphabet without complements."""
+        return self.encode(self.complement or self.letters)
 
     def decode(self, tokens: Iterable[int]) -> str:
         """Text of letter ids; MASK reads ``_``, PAD and frame tokens are dropped."""

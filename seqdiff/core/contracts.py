@@ -6,7 +6,7 @@ How one design comes about (``seqdiff.sampling.loop`` is the only place that run
     canvas of MASK
     repeat:  logits    = Denoiser(canvas, valid, time, conditions)
              proposal  = log_softmax(logits / temperature + bias)
-             witness, marginals, evidence = Program.condition(keys, proposal, canvas, length)
+             witness, marginals, evidence = Program.condition(keys, proposal, canvas, length, hint)
              commit    = Planner.plan(keys, marginals, open, budget)
              canvas    = witness where committed                  one jit, one while_loop
     tokens -> decoded designs --Constraint.holds--> verdicts      host, plain Python
@@ -73,6 +73,7 @@ class Program(Protocol):
         log_proposal: Float[Array, "batch length vocab"],
         canvas: Int[Array, "batch length"],
         length: Int[Array, "batch"],
+        hint: Int[Array, "batch length"],
     ) -> Conditioned:
         """Draw a witness and compute marginals and evidence.
 
@@ -81,6 +82,8 @@ class Program(Protocol):
             log_proposal: log-probabilities; finite, so that no feasible completion is ruled out.
             canvas: letters where committed, MASK where open, PAD beyond the length.
             length: of each row.
+            hint: the row's last witness, which agrees with the canvas; the canvas itself at the first step. Programs
+                that search start from it.
         """
         ...
 

@@ -1,6 +1,5 @@
 """A spec made ready for the sampler: constraints compiled, canvas and bias laid out. No model is needed yet."""
 
-import math
 from dataclasses import dataclass
 
 import jax
@@ -55,15 +54,20 @@ class Problem:
     def acceptance(self, frequencies: np.ndarray) -> float:
         """Probability that letters drawn independently from ``frequencies`` [V] satisfy the constraints.
 
-        The mean over the lengths that designs can have: an estimate of what plain rejection sampling would accept.
+        The mean over the lengths that designs can have: an estimate of what plain rejection sampling would accept. With
+        constraints that the solver keeps it is an upper bound, because it leaves those out.
         """
         lengths = self.compiled.lengths()
+        return float(np.exp(self.log_evidence(frequencies, lengths)).mean())
+
+    def log_evidence(self, frequencies: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Log-probability of :meth:`acceptance` for each of ``lengths``, float [len(lengths)]."""
         log_p = jnp.log(jnp.asarray(frequencies, jnp.float32))
         proposal = jnp.broadcast_to(log_p, (len(lengths), self.size, len(log_p)))
         canvas = jnp.full((len(lengths), self.size), self.alphabet.mask, jnp.int32)
-        program = self.compiled.program(self.size)
+        program = self.compiled.relaxation(self.size)
         evidence = jax.jit(type(program).log_evidence)(program, proposal, canvas, jnp.asarray(lengths, jnp.int32))
-        return float(math.exp(jax.nn.logsumexp(evidence)) / len(lengths))
+        return np.asarray(evidence, float)
 
     def _bias(self) -> np.ndarray:
         bias = np.zeros((self.size, len(self.alphabet)), np.float32)

@@ -66,6 +66,7 @@ class Samples(NamedTuple):
 
 class _Carry(NamedTuple):
     step: Int[Array, ""]
+    witness: Int[Array, "B L"]
     samples: Samples
 
 
@@ -101,7 +102,9 @@ def sample(
         finite = jnp.all(jnp.isfinite(logits) | ~open[..., None], axis=(1, 2))
         model = _log_softmax(logits)
         proposal = _log_softmax(logits / task.temperature + task.bias[None])
-        witness, marginals, evidence = program.condition(condition_keys, proposal, done.tokens, task.length)
+        witness, marginals, evidence = program.condition(
+            condition_keys, proposal, done.tokens, task.length, carry.witness
+        )
         free = _determined(marginals, open) if planner.reads_marginals else jnp.zeros_like(open)
         choosable = open & ~free
         rest = jnp.sum(choosable, axis=1)
@@ -122,7 +125,7 @@ def sample(
             log_evidence=jnp.where(carry.step == 0, evidence, done.log_evidence),
             outcome=jnp.where(started & (done.outcome == Outcome.DONE), outcome.astype(jnp.int32), done.outcome),
         )
-        return _Carry(carry.step + 1, samples)
+        return _Carry(carry.step + 1, witness, samples)
 
     start = Samples(
         tokens=jnp.where(valid, task.canvas, mask),
@@ -132,7 +135,7 @@ def sample(
         log_evidence=jnp.zeros((batch,), jnp.float32),
         outcome=jnp.full((batch,), Outcome.DONE, jnp.int32),
     )
-    return jax.lax.while_loop(unfinished, step, _Carry(jnp.zeros((), jnp.int32), start)).samples
+    return jax.lax.while_loop(unfinished, step, _Carry(jnp.zeros((), jnp.int32), start.tokens, start)).samples
 
 
 def row_keys(seed: int, rows: Int[Array, "B"]) -> Key[Array, "B"]:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqdiff.constraints.automaton import FullMatch, MatchCounter
-from seqdiff.constraints.base import Automaton
+from seqdiff.constraints.parts import Automaton
 from seqdiff.constraints.pattern import match_ends
 from seqdiff.constraints.regex import MAX_POSITIONS, parse_regex
 from seqdiff.core.alphabet import Alphabet

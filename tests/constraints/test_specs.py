@@ -97,7 +97,7 @@ def test_positions_out_of_range_are_refused(item: dict):
 
 
 def test_every_constraint_is_registered_under_its_name():
-    assert sorted(REGISTRY) == ["allow", "count", "fixed", "forbid", "pattern", "run"]
+    assert {"allow", "count", "fixed", "forbid", "pattern", "run"} <= set(REGISTRY)
     assert all(cls.name == name for name, cls in REGISTRY.items())
 
 

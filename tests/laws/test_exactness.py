@@ -67,7 +67,7 @@ def test_program_equals_enumeration(name: str):
         canvas = jnp.full((rows, high), TINY.mask, jnp.int32)
         proposal = jnp.broadcast_to(log_p, (rows, *log_p.shape))
         keys = jax.random.split(jax.random.key(7), rows)
-        found = jax.jit(type(program).condition)(program, keys, proposal, canvas, lengths)
+        found = jax.jit(type(program).condition)(program, keys, proposal, canvas, lengths, canvas)
         drawn = [TINY.decode(row[:length]) for row in np.asarray(found.witness)]
         assert set(drawn) <= set(weights)
         if "placement" not in name:

@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqdiff.constraints.base import Scan
 from seqdiff.constraints.chain import make_program
-from seqdiff.constraints.compiler import DeadEnd, build_layers, factor_layer
-from seqdiff.core.layout import Region
+from seqdiff.constraints.compiler import DeadEnd, build_layers
+from seqdiff.constraints.factor import factor_layer
+from seqdiff.constraints.parts import Scan
+from seqdiff.constraints.readers import Reader, make_variables, read_scan
+from seqdiff.core.layout import Layout, Region
 from tests.helpers import TINY, expected_variation, texts, total_variation
 
 LENGTH, DRAWS = 7, 12_000
@@ -43,6 +45,13 @@ class RandomDfa:
         return self.accepts(state)
 
 
+def readers(scans: tuple[Scan, ...], length: int) -> list[Reader]:
+    layout = Layout(TINY, length, length)
+    variables = make_variables(layout, (), (), keep_order=True)
+    found = [read_scan(scan, variables, layout) for scan in scans]
+    return [reader for reader in found if reader is not None]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_random_automata(seed: int):
     rng = np.random.default_rng(seed)
@@ -60,14 +69,14 @@ def test_random_automata(seed: int):
             weights[text] = float(np.exp(sum(log_p[i, "ABCD".index(letter)] for i, letter in enumerate(text))))
     if not weights:
         with pytest.raises(DeadEnd):
-            build_layers(allowed, scans, min_length=LENGTH, budget=100)
+            build_layers(allowed, readers(scans, LENGTH), min_length=LENGTH, budget=100)
         return
-    layers = build_layers(allowed, scans, min_length=LENGTH, budget=100)
+    layers = build_layers(allowed, readers(scans, LENGTH), min_length=LENGTH, budget=100)
     program = make_program(layers, LENGTH + 2)
     proposal = jnp.broadcast_to(jnp.pad(jnp.asarray(log_p), ((0, 2), (0, 0))), (DRAWS, LENGTH + 2, 4))
     canvas = jnp.full((DRAWS, LENGTH + 2), TINY.mask, jnp.int32)
     keys = jax.random.split(jax.random.key(seed), DRAWS)
-    found = jax.jit(type(program).condition)(program, keys, proposal, canvas, jnp.full((DRAWS,), LENGTH, jnp.int32))
+    found = jax.jit(type(program).condition)(program, keys, proposal, canvas, jnp.full((DRAWS,), LENGTH, jnp.int32), canvas)
     total = sum(weights.values())
     assert float(found.log_evidence[0]) == pytest.approx(np.log(total), abs=2e-5)
     marginals = np.zeros((LENGTH + 2, 4))
@@ -98,7 +107,7 @@ def test_factoring_loses_nothing():
 def test_layers_are_minimal():
     """No two states of a layer accept the same continuations."""
     rng = np.random.default_rng(4)
-    layers = build_layers(np.ones((5, 4), bool), (Scan(RandomDfa(rng, 6), Region()),), min_length=5, budget=100)
+    layers = build_layers(np.ones((5, 4), bool), readers((Scan(RandomDfa(rng, 6), Region()),), 5), min_length=5, budget=100)
     for i in range(5):
         rows = {tuple(row) for row in layers.targets[i].tolist()}
         assert len(rows) == len(layers.targets[i])

@@ -31,7 +31,7 @@ def _rare_letters() -> int:
     @jax.jit
     def count(i: jax.Array) -> jax.Array:
         keys = jax.vmap(partial(jax.random.fold_in, jax.random.fold_in(jax.random.key(1), i)))(jnp.arange(ROWS))
-        return jnp.sum(program.condition(keys, proposal, canvas, length).witness == 0)
+        return jnp.sum(program.condition(keys, proposal, canvas, length, canvas).witness == 0)
 
     return sum(int(count(jnp.int32(i))) for i in range(ROUNDS))
 
