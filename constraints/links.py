@@ -34,6 +34,7 @@ class Tied:
         groups: of ``groups``: stretches that are tied to each other.
         region: of ``mirror`` and ``palindrome``, and of ``period``.
         mean: whether log-probabilities are averaged.
+        partners: (letter, complement) pairs of ``palindrome``.
     """
 
     name: ClassVar[str] = "tied"
@@ -42,6 +43,7 @@ class Tied:
     groups: tuple[tuple[Region, ...], ...] = ()
     region: Region = WHOLE
     mean: bool = True
+    partners: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_spec(cls, args: Any, alphabet: Alphabet) -> "Tied":
@@ -62,7 +64,8 @@ class Tied:
             return cls(form, groups=_groups(args["groups"]), mean=mean)
         if form == "palindrome" and not alphabet.complement:
             raise InputError(f"the {alphabet.name} letters have no complement; 'mirror' reads the same backwards")
-        return cls(form, region=Region.parse(args[form]), mean=mean)
+        partners = tuple(zip(alphabet.letters, alphabet.complement, strict=True)) if form == "palindrome" else ()
+        return cls(form, region=Region.parse(args[form]), mean=mean, partners=partners)
 
     def to_spec(self) -> dict[str, Any]:
         pool = {} if self.mean else {"pool": "sum"}
@@ -87,7 +90,7 @@ class Tied:
         return Lowered(ties=(Tie(tuple(groups), self.mean),) if groups else ())
 
     def holds(self, text: str) -> Verdict:
-        partner = dict(zip("ACGTU", "TGCAA", strict=True)) | ({"A": "U"} if "U" in text else {})
+        partner = dict(self.partners)
         for (first, _), *others in self._positions(len(text)):
             for other, flip in others:
                 expected = partner.get(text[first], "") if flip else text[first]

@@ -238,7 +238,11 @@ def _fit(
     budget: int,
     prune: bool,
 ) -> tuple[Layers, list[_Atom], list[Reader], list[_Atom]]:
-    """The joint automaton, with over-large motifs moved to their path route, then over-large parts to the solver."""
+    """The joint automaton, with over-large motifs moved to their path route, then over-large parts to the solver.
+
+    Ever more parts are taken out at once, so that a hundred windows on one sequence do not take a hundred attempts.
+    """
+    at_once = 1
     shortest = min(layout.min_length, len(allowed)) if not variables.reordered else len(allowed)
     while True:
         try:
@@ -256,20 +260,11 @@ def _fit(
                 assert reader is not None
                 readers[k] = reader
                 continue
-            out = _largest(over.states, order, budget)
+            out, at_once = order[:at_once], 2 * at_once
             note = f"over {budget} joint states at position {over.position}"
             outside += [replace(inside[k], note=note) for k in out]
             kept = [k for k in range(len(inside)) if k not in out]
             inside, readers = [inside[k] for k in kept], [readers[k] for k in kept]
-
-
-def _largest(states: list[int], order: list[int], budget: int) -> list[int]:
-    """The readers to take out: the largest one, and more while the rest could still have far too many joint states."""
-    out = order[:1]
-    rest = order[1:]
-    while rest and np.prod([float(states[k]) for k in rest]) > 64.0 * budget * max(1, len(rest)):
-        out.append(rest.pop(0))
-    return out
 
 
 def _allowed(lowered: Sequence[Lowered], layout: Layout) -> np.ndarray:

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from seqdiff.constraints import Constraint, parse_constraint
 from seqdiff.core.alphabet import Alphabet
 
-TINY = Alphabet("tiny", "ABCD", {"vowel": "A"})
+TINY = Alphabet("tiny", "ABCD", {"vowel": "A"}, complement="BADC")
 
 
 def parse(items: list[dict], alphabet: Alphabet = TINY) -> list[Constraint]:
