@@ -7,9 +7,13 @@ into a program that the sampler conditions on.
 from seqdiff.constraints.base import REGISTRY, Constraint, Verdict, parse_constraint, register
 from seqdiff.constraints.counting import Charge, Count, Identity, Mutations, Scale
 from seqdiff.constraints.links import Pair, Repeat, Tied
+from seqdiff.constraints.motifs import Motifs, Spacing, Stretch
+from seqdiff.constraints.panel import Panel
 from seqdiff.constraints.pattern import Pattern, Run
 from seqdiff.constraints.positional import Allow, Fixed, Forbid
 from seqdiff.constraints.program import Compiled, compile_constraints
+from seqdiff.constraints.tag import Tag
+from seqdiff.constraints.template import Template
 
 __all__ = [
     "REGISTRY",
@@ -21,12 +25,18 @@ __all__ = [
     "Fixed",
     "Forbid",
     "Identity",
+    "Motifs",
     "Mutations",
     "Pair",
+    "Panel",
     "Pattern",
     "Repeat",
     "Run",
     "Scale",
+    "Spacing",
+    "Stretch",
+    "Tag",
+    "Template",
     "Tied",
     "Verdict",
     "compile_constraints",

@@ -81,7 +81,7 @@ def parse_constraint(item: object, alphabet: Alphabet) -> Constraint:
     try:
         return REGISTRY[name].from_spec(args, alphabet)
     except InputError as error:
-        raise InputError(f"{name}: {error}") from None
+        raise type(error)(f"{name}: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def build_layers(
             moved = product.enter_phase(ids, lasts == i, modes[:, i] if i < length else None, i)
             ids, targets = _remap(moved, targets)
         ids, targets = _remap(np.where(product.hopeful(ids, i), ids, DEAD), targets, ids)
-        if not len(ids):
+        if not len(ids) and not any(good.any() for good in accept):
             raise DeadEnd(i)
         if len(ids) > budget:
             raise OverBudget(i, product.states_of(ids))
@@ -150,7 +150,7 @@ class _Product:
         Returns:
             The new number of each state; -1 where a reader refuses.
         """
-        rows, good = self._rows[ids].copy(), np.ones(len(ids), bool)
+        rows, good = self._rows[ids], np.ones(len(ids), bool)
         for k in np.flatnonzero(closing):
             good &= self._tables[k].accepts(rows[:, k], length)
             rows[:, k] = self._readers[k].stepper.start

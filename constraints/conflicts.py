@@ -12,9 +12,7 @@ Probe = Callable[[Sequence[Constraint]], tuple[int, ...] | None]
 """Positions at which a set fails; None where it can be satisfied, or where that cannot be told."""
 
 
-def conflict_error(
-    constraints: Sequence[Constraint], layout: Layout, probe: Probe, locate: Probe
-) -> InfeasibleError:
+def conflict_error(constraints: Sequence[Constraint], layout: Layout, probe: Probe, locate: Probe) -> InfeasibleError:
     """The error for constraints that ``probe`` finds to fail together; ``locate`` knows better where.
 
     Constraints are dropped in ever smaller groups as long as the rest still clashes (a deletion filter), so that what

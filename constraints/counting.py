@@ -284,7 +284,11 @@ class Scale:
         what = self.property or ("mean" if self.mean else "sum") + " of weights"
         least, most = self._errors()
         unit = " on average" if self.mean else " per residue"
-        lost = f" (rounded to {self.resolution:g}; gives up {most - least:.3g}{unit} of the window)" if most > least else ""
+        lost = (
+            f" (rounded to {self.resolution:g}; gives up {most - least:.3g}{unit} of the window)"
+            if most > least
+            else ""
+        )
         return f"{what} {self.window}{in_region(self.region)}{lost}"
 
     def lower(self, layout: Layout) -> Lowered:
@@ -476,7 +480,9 @@ def differences(parent: str, region: Region, layout: Layout) -> np.ndarray:
 def same_length(letters: str, who: str, constraint: str, layout: Layout) -> None:
     """Refuse a sequence that is not as long as every design."""
     if not layout.min_length == layout.max_length == len(letters):
-        size = f"{layout.min_length}-{layout.max_length}" if layout.min_length < layout.max_length else layout.max_length
+        size = (
+            f"{layout.min_length}-{layout.max_length}" if layout.min_length < layout.max_length else layout.max_length
+        )
         raise InputError(
             f"{constraint}: {who} has {len(letters)} residues, designs have {size}; they are compared position by position"
         )

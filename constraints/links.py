@@ -205,7 +205,9 @@ class Pair:
     def lower(self, layout: Layout) -> Lowered:
         for position in (p for pair in self.positions for p in pair):
             if position > layout.min_length:
-                raise InputError(f"pair: position {position} is out of range; the shortest design has {layout.min_length}")
+                raise InputError(
+                    f"pair: position {position} is out of range; the shortest design has {layout.min_length}"
+                )
         letters = layout.alphabet.letters
         table = np.array([[self._fits(a, b) for b in letters] for a in letters])
         places = tuple((i - 1, j - 1) for i, j in self.positions)

@@ -209,9 +209,7 @@ def _atoms(owner: int, part: Lowered) -> list[_Atom]:
     return atoms
 
 
-def _readers(
-    atoms: list[_Atom], variables: Variables, layout: Layout
-) -> tuple[list[_Atom], list[Reader], list[_Atom]]:
+def _readers(atoms: list[_Atom], variables: Variables, layout: Layout) -> tuple[list[_Atom], list[Reader], list[_Atom]]:
     inside, readers, outside = [], [], []
     for atom in atoms:
         if isinstance(atom.part, Scan):

@@ -169,9 +169,7 @@ def read_scan(scan: Scan, variables: Variables, layout: Layout) -> Reader | None
     steps, flips = variables.owner[first:last], variables.flipped[first:last]
     if len(steps) and np.all(np.diff(steps) > 0):
         modes[steps] = flips
-        return Reader(
-            _Still(scan.automaton, variables.complement), modes, int(steps[-1]) + 1, scan.choices, scan.route
-        )
+        return Reader(_Still(scan.automaton, variables.complement), modes, int(steps[-1]) + 1, scan.choices, scan.route)
     period = int(np.argmax(np.append(steps[1:] == steps[0], True))) + 1
     copies = len(steps) // period
     whole = period * copies == len(steps) and np.array_equal(steps, np.tile(steps[:period], copies))
@@ -269,7 +267,9 @@ class _Powers(_Numbered[bytes]):
         now = np.frombuffer(self.states[state], np.int32)
         after = np.ascontiguousarray(self._table[now].T)
         alive = after[:, self._from] >= 0
-        return np.array([self.number(column.tobytes()) if good else DEAD for column, good in zip(after, alive, strict=True)])
+        return np.array(
+            [self.number(column.tobytes()) if good else DEAD for column, good in zip(after, alive, strict=True)]
+        )
 
     def accepts(self, state: int, length: int) -> bool:
         moves, place = np.frombuffer(self.states[state], np.int32), self._from

@@ -17,7 +17,9 @@ from seqdiff.constraints.readers import Variables
 from seqdiff.core.contracts import Conditioned
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["owner", "letters", "weight", "averaged"], meta_fields=["steps"])
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["owner", "letters", "weight", "averaged"], meta_fields=["steps"]
+)
 class Pool:
     """Which variable stands at each position, padded to the canvas.
 

@@ -285,7 +285,9 @@ class _Model:
             ) from None
         here = [self._model.new_constant(1)]
         for i, table in enumerate(layers.targets):
-            here = self._flow(here, table.reshape(len(table), -1, layers.choices), self.at(i), len(layers.accept[i + 1]))
+            here = self._flow(
+                here, table.reshape(len(table), -1, layers.choices), self.at(i), len(layers.accept[i + 1])
+            )
 
     def _flow(self, here: list[Any], table: np.ndarray, letters: list[Any], following: int) -> list[Any]:
         """One layer: an arrow leaves each state that is on the path, and its letter is one that the arrow allows."""

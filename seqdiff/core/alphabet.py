@@ -55,7 +55,9 @@ class Alphabet:
             if extra := set(members) - set(self.letters):
                 raise InputError(f"alphabet {self.name!r}: group {name!r} has foreign letters {sorted(extra)}")
         partner = dict(zip(self.letters, self.complement, strict=False))
-        if self.complement and (len(partner) != len(self.letters) or any(partner.get(partner[a]) != a for a in partner)):
+        if self.complement and (
+            len(partner) != len(self.letters) or any(partner.get(partner[a]) != a for a in partner)
+        ):
             raise InputError(f"alphabet {self.name!r}: complement {self.complement!r} does not pair the letters")
         for name, scale in self.scales.items():
             if len(scale.values) != len(self.letters):

@@ -82,7 +82,9 @@ SUMS = st.one_of(
     st.builds(lambda p, q, m: {"identity": {"known": {"p": p, "q": q}, "max": m}}, SEQUENCE, SEQUENCE, st.just(0.5)),
 )
 LINKS = st.one_of(
-    st.builds(lambda p, pool: {"tied": {"period": p, "pool": pool}}, st.integers(1, 5), st.sampled_from(["sum", "mean"])),
+    st.builds(
+        lambda p, pool: {"tied": {"period": p, "pool": pool}}, st.integers(1, 5), st.sampled_from(["sum", "mean"])
+    ),
     st.sampled_from(
         [
             {"tied": {"groups": [["1-2", "4-5"]]}},
@@ -111,7 +113,12 @@ SCANS = st.one_of(
     st.builds(lambda m, r: {"run": scoped({"max": m}, r)}, st.integers(1, 3), REGION),
 )
 SPOTS = st.sampled_from(
-    [{"fixed": {1: "A"}}, {"fixed": {"3-4": "BD"}}, {"forbid": {"letters": "C"}}, {"allow": {"positions": "2,5", "letters": "AC"}}]
+    [
+        {"fixed": {1: "A"}},
+        {"fixed": {"3-4": "BD"}},
+        {"forbid": {"letters": "C"}},
+        {"allow": {"positions": "2,5", "letters": "AC"}},
+    ]
 )
 ITEMS = st.lists(st.one_of(SUMS, LINKS, SCANS, SPOTS), min_size=2, max_size=6)
 
@@ -176,7 +183,9 @@ def score(values: np.ndarray, text: str, variables) -> float:
 
 
 @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(st.lists(st.one_of(SUMS.filter(lambda i: not set(i) & {"mutations", "identity"}), SCANS), min_size=1, max_size=4))
+@given(
+    st.lists(st.one_of(SUMS.filter(lambda i: not set(i) & {"mutations", "identity"}), SCANS), min_size=1, max_size=4)
+)
 def test_every_length_of_a_range(items: list[dict]):
     constraints = parse(items)
     truth = {

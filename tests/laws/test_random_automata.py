@@ -76,7 +76,9 @@ def test_random_automata(seed: int):
     proposal = jnp.broadcast_to(jnp.pad(jnp.asarray(log_p), ((0, 2), (0, 0))), (DRAWS, LENGTH + 2, 4))
     canvas = jnp.full((DRAWS, LENGTH + 2), TINY.mask, jnp.int32)
     keys = jax.random.split(jax.random.key(seed), DRAWS)
-    found = jax.jit(type(program).condition)(program, keys, proposal, canvas, jnp.full((DRAWS,), LENGTH, jnp.int32), canvas)
+    found = jax.jit(type(program).condition)(
+        program, keys, proposal, canvas, jnp.full((DRAWS,), LENGTH, jnp.int32), canvas
+    )
     total = sum(weights.values())
     assert float(found.log_evidence[0]) == pytest.approx(np.log(total), abs=2e-5)
     marginals = np.zeros((LENGTH + 2, 4))
@@ -107,7 +109,9 @@ def test_factoring_loses_nothing():
 def test_layers_are_minimal():
     """No two states of a layer accept the same continuations."""
     rng = np.random.default_rng(4)
-    layers = build_layers(np.ones((5, 4), bool), readers((Scan(RandomDfa(rng, 6), Region()),), 5), min_length=5, budget=100)
+    layers = build_layers(
+        np.ones((5, 4), bool), readers((Scan(RandomDfa(rng, 6), Region()),), 5), min_length=5, budget=100
+    )
     for i in range(5):
         rows = {tuple(row) for row in layers.targets[i].tolist()}
         assert len(rows) == len(layers.targets[i])
