@@ -7,6 +7,8 @@ arXiv:2407.00236) is ``-inf`` for a sequence with a transition that its Markov c
 product over motifs of the best quantized fraction of the motif's elements that stand, with their spacing, at one place.
 Optimizers search for its maximum of 1; here both halves of the definition are hard constraints: banned transitions are
 a pattern that never occurs and spaced motifs are patterns that do, so every single draw is feasible, or optimal.
+While the joint automaton fits (the default size does) draws are exact; longer spacings go to the solver, which takes
+seconds per design.
 
 :func:`make_ehrlich` follows the construction of pytorch-holo 0.0.5 with numpy's random numbers, so instances of equal
 seeds differ; ``tests/parity/test_ehrlich.py`` compares the values on holo's own instances.
@@ -26,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from seqdiff.core.contracts import Denoiser
-from seqdiff.core.errors import InputError
+from seqdiff.core.errors import InputError, SeqdiffError
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.request.problem import prepare
 from seqdiff.request.run import run
@@ -172,8 +174,8 @@ def compare(function: Ehrlich, *, n: int, seed: int, steps: int, model: str = "u
     """Uniform letters, feasible designs and optimal designs: one row each.
 
     A row has the number of ``draws``, how many are ``feasible`` and ``optimal``, the ``mean`` (of the feasible ones)
-    and ``max`` value, and for designs the joint automaton's ``states``, the probability that plain ``rejection`` of
-    uniform letters accepts one sequence, and ``seconds`` of sampling, compilation included.
+    and ``max`` value, and for designs the ``guarantee``, the probability that plain ``rejection`` of uniform letters
+    accepts a sequence, whether that is a ``bound`` from above, and ``seconds`` of sampling, compilation included.
     """
     states = len(function.transitions)
     uniform = np.random.default_rng(seed).integers(0, states, (BASELINE_DRAWS, function.length))
@@ -189,10 +191,13 @@ def compare(function: Ehrlich, *, n: int, seed: int, steps: int, model: str = "u
         designs = run(problem, denoiser)
         # Motifs kept as one placement count placements and a solver's relaxation leaves some out: bounds from above.
         routes = " ".join(str(row["route"]) for row in problem.compiled.explain())
-        facts = {"states": problem.compiled.states, "rejection": problem.acceptance(frequencies)}
-        facts["bound"] = "path" in routes or "solver" in routes
-        row = {"sequences": name} | _summary(function.of_texts(designs.sequences)) | facts
-        rows.append(row | {"seconds": designs.run["seconds"]})
+        facts = {
+            "guarantee": designs.guarantee,
+            "rejection": problem.acceptance(frequencies),
+            "bound": "path" in routes or "solver" in routes,
+            "seconds": designs.run["seconds"],
+        }
+        rows.append({"sequences": name} | _summary(function.of_texts(designs.sequences)) | facts)
     return rows
 
 
@@ -203,17 +208,17 @@ def _summary(values: np.ndarray) -> dict[str, Any]:
 
 
 def show(console: Console, function: Ehrlich, rows: Sequence[dict[str, Any]]) -> None:
-    """Print the function's motifs and the rows of :func:`compare` as a table; ``<`` marks a bound from above."""
+    """Print the function and the rows of :func:`compare`; ``<`` marks a bound, ``law`` is the guarantee."""
     motifs = ", ".join(item["pattern"]["regex"] for item in function.optimality())
     banned = int((function.transitions == 0).sum())
     console.print(f"{banned} banned transitions of {function.transitions.size}; motifs {motifs}", highlight=False)
     table = Table("sequences", header_style="bold", box=None)
-    for column in ("draws", "feasible", "h = 1", "mean h", "max h", "states", "rejection", "s"):
+    for column in ("draws", "feasible", "h = 1", "mean h", "max h", "law", "rejection", "s"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in rows:
         accepts = f"{'< ' * row['bound']}{row['rejection']:.2g}" if "rejection" in row else ""
         shares = (f"{row[key] / row['draws']:.2%}" for key in ("feasible", "optimal"))
-        figures = (f"{row['mean']:.4f}", f"{row['max']:.4f}", str(row.get("states", "")))
+        figures = (f"{row['mean']:.4f}", f"{row['max']:.4f}", row.get("guarantee", ""))
         seconds = str(row.get("seconds", ""))
         table.add_row(row["sequences"], str(row["draws"]), *shares, *figures, accepts, seconds)
     console.print(table)
@@ -249,11 +254,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             seed=args.seed,
         )
         rows = compare(function, n=args.n, seed=args.seed, steps=args.steps, model=args.model)
-    except InputError as error:
-        parser.error(str(error))
+    except SeqdiffError as error:
+        parser.exit(2 if isinstance(error, InputError) else 1, f"{parser.prog}: error: {error}\n")
     show(Console(), function, rows)
     _, feasible, optimal = rows
-    return 0 if feasible["feasible"] == feasible["draws"] and optimal["optimal"] == optimal["draws"] else 1
+    return 0 if feasible["feasible"] == optimal["optimal"] == args.n else 1
 
 
 if __name__ == "__main__":

@@ -10,14 +10,16 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from seqdiff.request.designs import Designs
+    from seqdiff.request.dna import backtranslate
     from seqdiff.request.run import design
     from seqdiff.request.spec import DesignSpec
 
-__all__ = ["DesignSpec", "Designs", "__version__", "design"]
+__all__ = ["DesignSpec", "Designs", "__version__", "backtranslate", "design"]
 
 _HOMES = {
     "DesignSpec": "seqdiff.request.spec",
     "Designs": "seqdiff.request.designs",
+    "backtranslate": "seqdiff.request.dna",
     "design": "seqdiff.request.run",
 }
 

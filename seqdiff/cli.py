@@ -16,6 +16,7 @@ _EPILOG = """examples:
   seqdiff design zinc_finger.yaml                     16 designs into outputs/zinc_finger
   seqdiff design zinc_finger.yaml n=64 seed=3 sampling.steps=64 out=fingers
   seqdiff check zinc_finger.yaml                      what the constraints mean and cost, without a model
+  seqdiff backtranslate designs.fasta host=e_coli     DNA that encodes them
   seqdiff score designs.fasta                         likelihood of given sequences
   seqdiff train data.train=my.fasta steps=2000 out=runs/mine
   seqdiff evaluate model=runs/mine/model data=[held_out.fasta]
@@ -94,6 +95,14 @@ def _parser() -> argparse.ArgumentParser:
         spec,
     )
     command(
+        "backtranslate",
+        _backtranslate,
+        "DNA that encodes given proteins and obeys hard rules",
+        "  seqdiff backtranslate designs.fasta host=e_coli 'avoid=[BsaI,EcoRI]' 'gc=[45,55]' rare=0.1 run=5\n"
+        "  seqdiff backtranslate designs.fasta host=h_sapiens window=60 'window_gc=[30,70]' out=coding.fasta\n",
+        ("FASTA", Path, "proteins, plain or gzip"),
+    )
+    command(
         "score",
         _score,
         "likelihood of the sequences of a FASTA file",
@@ -153,6 +162,10 @@ def _design(args: Any) -> int:
     show_designs(Console(), designs, problem, folder)
     if designs.stopped:
         raise SeqdiffError(f"{len(designs)} of {spec.n} designs were finished and written: {designs.stopped}")
+    if uncoded := [design for design in designs if design.no_coding]:
+        raise InputError(
+            f"{len(uncoded)} of {len(designs)} designs were written without DNA; {uncoded[0].id}: {uncoded[0].no_coding}"
+        )
     if designs.satisfied < len(designs):
         raise SeqdiffError(f"{len(designs) - designs.satisfied} designs fail the independent check; please report this")
     return 0
@@ -182,6 +195,20 @@ def _read_spec(args: Any) -> tuple[Any, str]:
         return DesignSpec.from_mapping(mapping, folder=args.spec.parent), out[-1] if out else ""
     except InputError as error:
         raise InputError(f"{args.spec}: {error}") from None
+
+
+def _backtranslate(args: Any) -> None:
+    from rich.console import Console
+
+    from seqdiff.request.dna import backtranslate_file
+    from seqdiff.request.overrides import apply_overrides, parse_overrides
+    from seqdiff.request.tables import show_codings
+
+    _use_compilation_cache()
+    options = apply_overrides({}, parse_overrides(args.overrides))
+    name = str(args.fasta.name).removesuffix(".gz").removesuffix(".xz")
+    out = Path(str(options.pop("out", Path(name).with_suffix(".dna.fasta"))))
+    show_codings(Console(), backtranslate_file(args.fasta, options, out), out)
 
 
 def _score(args: Any) -> None:

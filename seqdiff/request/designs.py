@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from Bio.Seq import Seq
 from Bio.SeqRecord import SeqRecord
 
 from seqdiff.constraints.base import Constraint, Verdict
+from seqdiff.request.dna import Coding
 from seqdiff.request.spec import DesignSpec
 
 
@@ -29,6 +30,8 @@ class Design:
         calls: denoiser calls used (NFE).
         log_evidence: log-probability that a draw from the model's first proposal satisfies all constraints.
         verdicts: the independent check of each constraint, in the spec's order.
+        coding: DNA that encodes it, where the spec asks for DNA and there is some.
+        no_coding: why there is none.
     """
 
     id: str
@@ -39,6 +42,8 @@ class Design:
     calls: int
     log_evidence: float
     verdicts: tuple[Verdict, ...]
+    coding: Coding | None = None
+    no_coding: str = ""
 
     @property
     def score(self) -> float:
@@ -49,7 +54,8 @@ class Design:
     @property
     def ok(self) -> bool:
         """Whether every constraint holds."""
-        return all(verdict.ok for verdict in self.verdicts)
+        rules = () if self.coding is None else self.coding.verdicts.values()
+        return all(verdict.ok for verdict in (*self.verdicts, *rules))
 
 
 @dataclass(frozen=True)
@@ -103,12 +109,39 @@ class Designs(Sequence[Design]):
             for design in self.designs
         ]
 
+    @property
+    def acceptance(self) -> float:
+        """Share of draws from the model's first proposal that would satisfy everything: what rejection would accept.
+
+        With constraints that a solver keeps, an upper bound: it leaves those out.
+        """
+        return float(np.mean(np.exp([design.log_evidence for design in self.designs]))) if self.designs else 0.0
+
+    def coding_records(self) -> list[SeqRecord]:
+        """Coding sequences of the designs that have one."""
+        return [
+            SeqRecord(Seq(design.coding.dna), id=design.id, name=design.id, description="coding sequence")
+            for design in self.designs
+            if design.coding is not None
+        ]
+
     def columns(self) -> list[str]:
-        """Column names of a row: one per constraint at the end."""
+        """Column names of a row: one per constraint at the end, and one per rule for DNA."""
         return [
             *("id", "seed", "index", "length", "sequence", "score", "log_evidence", "nfe", "satisfied"),
             *(f"{n}: {constraint.describe()}" for n, constraint in enumerate(self.constraints, 1)),
+            *(["dna", *(f"DNA: {words}" for words in self._rules())] if self.spec.dna else []),
         ]
+
+    def _rules(self) -> list[str]:
+        return list(dict.fromkeys(words for design in self.designs if design.coding for words in design.coding.verdicts))
+
+    def _coded(self, design: Design) -> list[str]:
+        if self.spec.dna is None:
+            return []
+        if design.coding is None:
+            return ["", *(design.no_coding for _ in self._rules())]
+        return [design.coding.dna, *map(_words, design.coding.verdicts.values())]
 
     def rows(self) -> list[dict[str, Any]]:
         """One plain row per design."""
@@ -119,7 +152,8 @@ class Designs(Sequence[Design]):
                     [
                         *(design.id, self.spec.seed, design.index, len(design.sequence), design.sequence),
                         *(round(design.score, 4), round(design.log_evidence, 4), design.calls, design.ok),
-                        *(f"{'yes' if v.ok else 'NO'}: {v.reason}" for v in design.verdicts),
+                        *map(_words, design.verdicts),
+                        *self._coded(design),
                     ],
                     strict=True,
                 )
@@ -138,12 +172,13 @@ class Designs(Sequence[Design]):
     def to_json(self) -> str:
         """Everything, per-residue arrays included."""
         designs = [
-            asdict(design)
+            {item.name: getattr(design, item.name) for item in fields(design)}
             | {
                 "log_p": [round(float(p), 4) for p in design.log_p],
                 "order": design.order.tolist(),
                 "score": design.score if design.score == design.score else None,
                 "verdicts": [verdict._asdict() for verdict in design.verdicts],
+                "coding": None if design.coding is None else design.coding.dna,
             }
             for design in self.designs
         ]
@@ -167,3 +202,7 @@ class Designs(Sequence[Design]):
             f"Designs({len(self)} designs, {self.satisfied} satisfy all {len(self.constraints)} constraints, "
             f"guarantee {self.guarantee!r})"
         )
+
+
+def _words(verdict: Verdict) -> str:
+    return f"{'yes' if verdict.ok else 'NO'}: {verdict.reason}"

@@ -31,6 +31,7 @@ from seqdiff.domains.protein.codons import CODONS, DNA, RESIDUE, TRIPLETS, site_
 from seqdiff.domains.protein.fasta import read_fasta, write_fasta
 from seqdiff.sampling.loop import LOG_FLOOR, row_keys
 
+BUCKET = 32
 _GC = np.array([triplet.count("G") + triplet.count("C") for triplet in TRIPLETS])
 _KEYS = ("host", "avoid", "gc", "window", "window_gc", "rare", "run", "stop")
 
@@ -90,6 +91,15 @@ class DnaRules:
                 raise InputError(f"stop={values['stop']!r}: write TAA, TAG, TGA, any or none")
         return cls(**values)
 
+    def to_spec(self) -> dict[str, Any]:
+        """What :meth:`from_mapping` reads back."""
+        spec: dict[str, Any] = {"host": self.host, "stop": self.stop}
+        for key in ("avoid", "gc", "window", "window_gc", "rare", "run"):
+            value = getattr(self, key)
+            if value != getattr(type(self)(), key):
+                spec[key] = list(value) if isinstance(value, tuple) else value
+        return spec
+
 
 @dataclass(frozen=True)
 class Coding:
@@ -110,13 +120,16 @@ class Coding:
     guarantee: str
 
 
-def backtranslate(protein: str, rules: DnaRules | Mapping[str, Any] | None = None, /, *, seed: int = 0) -> Coding:
+def backtranslate(
+    protein: str, rules: DnaRules | Mapping[str, Any] | None = None, /, *, seed: int = 0, row: int = 0
+) -> Coding:
     """DNA that encodes ``protein`` and obeys every rule.
 
     Args:
         protein: canonical residues.
         rules: hard rules, or the mapping that :meth:`DnaRules.from_mapping` reads.
-        seed: of the draw; the same seed gives the same codons.
+        seed: of the draw; the same seed and row give the same codons.
+        row: number of the protein among those of one request.
 
     Raises:
         InputError: letters that are no residues, an unknown host or enzyme, or rules that nothing satisfies; names a
@@ -135,20 +148,20 @@ def backtranslate(protein: str, rules: DnaRules | Mapping[str, Any] | None = Non
     compiled = compile_constraints(facts, Layout(CODONS, steps, steps))
     shares = usage(rules.host)
     log_usage = np.log(np.maximum(shares, 1e-4))
-    chosen = _draw(compiled, log_usage, steps, seed)
+    chosen = _draw(compiled, log_usage, steps, seed, row)
     dna = "".join(TRIPLETS[codon] for codon in chosen)
     verdicts = {fact.words: fact.check(dna) for fact in facts}
     return Coding(protein, dna, float(log_usage[chosen].mean()), verdicts, compiled.guarantee)
 
 
-def _draw(compiled: Compiled, log_usage: np.ndarray, steps: int, seed: int) -> np.ndarray:
-    proposal = jnp.broadcast_to(jnp.asarray(np.maximum(log_usage, LOG_FLOOR), jnp.float32), (1, steps, len(CODONS)))
-    canvas = jnp.full((1, steps), CODONS.mask, jnp.int32)
-    program = compiled.program(steps)
-    length = jnp.full((1,), steps, jnp.int32)
-    keys = row_keys(seed, jnp.zeros(1, jnp.int32))
+def _draw(compiled: Compiled, log_usage: np.ndarray, steps: int, seed: int, row: int) -> np.ndarray:
+    size = -(-steps // BUCKET) * BUCKET
+    proposal = np.broadcast_to(np.maximum(log_usage, LOG_FLOOR).astype(np.float32), (1, size, len(CODONS)))
+    canvas = np.full((1, size), CODONS.mask, np.int32)
+    program = compiled.program(size)
     condition = jax.jit(type(program).condition)
-    return np.asarray(condition(program, keys, proposal, canvas, length, canvas).witness)[0]
+    keys = row_keys(seed, jnp.full((1,), row, jnp.int32))
+    return np.asarray(condition(program, keys, proposal, canvas, np.full((1,), steps, np.int32), canvas).witness)[0, :steps]
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,10 +296,10 @@ def backtranslate_file(fasta: Path, options: Mapping[str, Any], out: Path | None
     if out is not None and out.exists():
         raise InputError(f"out={out} exists; name another file")
     found: list[tuple[str, Coding]] = []
-    for record in read_fasta(fasta):
+    for row, record in enumerate(read_fasta(fasta)):
         name = str(record.id)
         try:
-            found.append((name, backtranslate(str(record.seq), rules, seed=seed)))
+            found.append((name, backtranslate(str(record.seq), rules, seed=seed, row=row)))
         except InputError as error:
             raise type(error)(f"{fasta}, record {name}: {error}") from None
     if out is not None:

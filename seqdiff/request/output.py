@@ -36,15 +36,20 @@ def free_name(folder: Path) -> Path:
 
 
 def write(designs: Designs, folder: Path) -> None:
-    """Write ``designs.fasta``, ``designs.csv``, ``designs.json``, ``spec.yaml``, ``run.json`` and ``report.html``."""
+    """Write ``designs.fasta``, ``designs_dna.fasta`` where DNA was asked for, ``designs.csv``, ``designs.json``,
+    ``spec.yaml``, ``run.json`` and ``report.html``.
+    """
     claim(folder)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         write_fasta(staging / "designs.fasta", designs.records())
+        if designs.spec.dna is not None:
+            write_fasta(staging / "designs_dna.fasta", designs.coding_records())
         (staging / "designs.csv").write_text(designs.to_csv())
         (staging / "designs.json").write_text(designs.to_json() + "\n")
         (staging / "spec.yaml").write_text(designs.spec.to_yaml())
-        facts = designs.run | {"designs": len(designs), "satisfied": designs.satisfied, "stopped": designs.stopped}
+        facts = designs.run | {"designs": len(designs), "satisfied": designs.satisfied}
+        facts |= {"acceptance": designs.acceptance, "stopped": designs.stopped}
         (staging / "run.json").write_text(json.dumps(facts, indent=2) + "\n")
         (staging / "report.html").write_text(page(designs))
         if folder.exists():

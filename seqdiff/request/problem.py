@@ -9,7 +9,9 @@ import numpy as np
 from seqdiff.constraints.program import Compiled, compile_constraints
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
+from seqdiff.core.layout import format_positions
 from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.domains.protein.properties import BACKGROUND
 from seqdiff.request.spec import DesignSpec
 from seqdiff.sampling.batches import Plan
 
@@ -41,9 +43,11 @@ class Problem:
         canvas = np.full(self.size, self.alphabet.mask, np.int32)
         canvas[: len(determined)] = np.where(determined >= 0, determined, self.alphabet.mask)
         sampling = self.spec.sampling
+        lengths = self._lengths()
         return Plan(
             canvas=canvas,
-            lengths=self.compiled.lengths(),
+            lengths=lengths,
+            weights=self._weights(lengths),
             bias=self._bias(),
             steps=sampling.steps,
             temperature=sampling.temperature,
@@ -57,8 +61,7 @@ class Problem:
         The mean over the lengths that designs can have: an estimate of what plain rejection sampling would accept. With
         constraints that the solver keeps it is an upper bound, because it leaves those out.
         """
-        lengths = self.compiled.lengths()
-        return float(np.exp(self.log_evidence(frequencies, lengths)).mean())
+        return float(np.exp(self.log_evidence(frequencies, self.compiled.lengths())).mean())
 
     def log_evidence(self, frequencies: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Log-probability of :meth:`acceptance` for each of ``lengths``, float [len(lengths)]."""
@@ -68,6 +71,30 @@ class Problem:
         program = self.compiled.relaxation(self.size)
         evidence = jax.jit(type(program).log_evidence)(program, proposal, canvas, jnp.asarray(lengths, jnp.int32))
         return np.asarray(evidence, float)
+
+    def _lengths(self) -> np.ndarray:
+        """Feasible lengths that the spec's draw can give."""
+        lengths, draw = self.compiled.lengths(), self.spec.draw
+        if isinstance(draw, str):
+            return lengths
+        listed = {n for n, _ in draw}
+        kept = np.array([n for n in lengths.tolist() if n in listed])
+        if not len(kept):
+            raise InputError(f"no length in 'draw' is feasible; feasible are {format_positions(lengths.tolist())}")
+        return kept
+
+    def _weights(self, lengths: np.ndarray) -> np.ndarray | None:
+        draw = self.spec.draw
+        if draw == "uniform":
+            return None
+        if isinstance(draw, tuple):
+            return np.array([dict(draw)[n] for n in lengths.tolist()])
+        evidence = self.log_evidence(self.background(), lengths)
+        return np.exp(evidence - evidence.max())
+
+    def background(self) -> np.ndarray:
+        """Frequencies of the letters where no model is asked: of proteins, or equal ones."""
+        return BACKGROUND if self.alphabet == PROTEIN else np.full(len(self.alphabet), 1 / len(self.alphabet))
 
     def _bias(self) -> np.ndarray:
         bias = np.zeros((self.size, len(self.alphabet)), np.float32)

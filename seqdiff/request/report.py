@@ -14,6 +14,10 @@ table { border-collapse: collapse; font-size: .9rem; } .wide { overflow-x: auto;
 th, td { border-bottom: 1px solid #ddd; padding: .3rem .7rem; text-align: left; } td.number { text-align: right; }
 .good { color: #17663a; } .bad { color: #b3261e; font-weight: 600; } pre { background: #f6f6f4; padding: .8rem; }
 """
+GUARANTEES = {
+    "exact": "exact: every design satisfies every constraint; draws follow the model given them",
+    "feasible": "feasible: every design satisfies every constraint; their law approximates the model given them",
+}
 _PROPERTIES = {
     "molecular_weight": "mass (Da)",
     "isoelectric_point": "pI",
@@ -29,7 +33,8 @@ def page(designs: Designs) -> str:
     facts = [
         ("model", designs.spec.model),
         ("seed", str(designs.spec.seed)),
-        ("guarantee", designs.guarantee),
+        ("guarantee", GUARANTEES[designs.guarantee]),
+        ("plain rejection from the model's first proposal would accept", rate(designs.acceptance)),
         ("seconds", str(run.get("seconds", ""))),
         ("devices", ", ".join(run.get("devices", []))),
         ("versions", ", ".join(f"{name} {version}" for name, version in run.get("versions", {}).items())),
@@ -60,10 +65,15 @@ def _headline(designs: Designs) -> str:
 
 def _constraints(designs: Designs) -> str:
     rows = []
-    for n, constraint in enumerate(designs.constraints):
+    explained = designs.run.get("constraints") or [{} for _ in designs.constraints]
+    for n, (constraint, how) in enumerate(zip(designs.constraints, explained, strict=True)):
         kept = sum(design.verdicts[n].ok for design in designs)
-        rows.append((constraint.describe(), f"{kept} of {len(designs)}"))
-    return _table(("constraint", "satisfied"), rows)
+        route = " ".join(str(how[key]) for key in ("route", "note") if how.get(key))
+        rows.append((constraint.describe(), route, str(how.get("states", "")), f"{kept} of {len(designs)}"))
+    for words in dict.fromkeys(words for design in designs if design.coding for words in design.coding.verdicts):
+        kept = sum(bool(design.coding and design.coding.verdicts[words].ok) for design in designs)
+        rows.append((f"DNA: {words}", "", "", f"{kept} of {len(designs)}"))
+    return _table(("constraint", "kept by", "states", "satisfied"), rows)
 
 
 def _designs(designs: Designs) -> str:
@@ -84,3 +94,10 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _cell(text: str) -> str:
     numeric = text.replace(".", "", 1).replace("-", "", 1).isdigit()
     return f'<td class="number">{escape(text)}</td>' if numeric else f"<td>{escape(text)}</td>"
+
+
+def rate(share: float) -> str:
+    """A small probability in words."""
+    if share <= 0:
+        return "less than 1 in 1e300"
+    return f"{share:.3g} (1 in {1 / share:,.0f})" if share > 1e-9 else f"{share:.3g} (1 in {1 / share:.2g})"

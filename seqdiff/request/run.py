@@ -4,6 +4,7 @@ import importlib.metadata
 import platform
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from seqdiff.core.errors import InputError, SeqdiffError
 from seqdiff.core.status import Outcome
 from seqdiff.models.store import load_model
 from seqdiff.request.designs import Design, Designs
+from seqdiff.request.dna import DnaRules, backtranslate
 from seqdiff.request.problem import Problem, prepare
 from seqdiff.request.spec import DesignSpec, read_mapping
 from seqdiff.sampling.batches import sample_batches
@@ -80,6 +82,9 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
         if not designs:
             raise
         stopped = str(error) or "interrupted"
+    if spec.dna is not None:
+        progress("writing DNA", 0)
+        designs = [_coded(design, spec.dna, spec.seed) for design in designs]
     seconds = time.perf_counter() - started
     facts = {
         "versions": versions(),
@@ -87,6 +92,7 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
         "seed": spec.seed,
         "guarantee": problem.compiled.guarantee,
         "states": problem.compiled.states,
+        "constraints": problem.compiled.explain(),
         "seconds": round(seconds, 2),
     }
     return Designs(spec, constraints, problem.compiled.guarantee, tuple(designs), facts, stopped)
@@ -114,6 +120,13 @@ def _check(rows: np.ndarray, samples: Samples) -> None:
     for row, code in zip(rows, samples.outcome, strict=True):
         if code != Outcome.DONE:
             raise SeqdiffError(f"design {row}: {Outcome(int(code)).sentence}")
+
+
+def _coded(design: Design, rules: DnaRules, seed: int) -> Design:
+    try:
+        return replace(design, coding=backtranslate(design.sequence, rules, seed=seed, row=design.index))
+    except InputError as error:
+        return replace(design, no_coding=str(error))
 
 
 def _design(problem: Problem, constraints: tuple[Any, ...], row: int, samples: Samples, i: int) -> Design:

@@ -4,6 +4,7 @@ Reading refuses what it does not know, with the nearest name it does; ``to_mappi
 understood, so that a result can be made again from its own ``spec.yaml``.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import yaml
 
 from seqdiff.constraints.base import REGISTRY, Constraint, parse_constraint
+from seqdiff.constraints.contig import Contig, Segment
+from seqdiff.constraints.counting import Mutations
 from seqdiff.constraints.positional import Fixed
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.contracts import Planner
@@ -19,11 +22,17 @@ from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.core.fields import check_keys, number, whole_number
 from seqdiff.core.layout import Layout, Region, parse_regions
 from seqdiff.domains.protein.alphabet import PROTEIN
-from seqdiff.domains.protein.fasta import read_one
+from seqdiff.domains.protein.fasta import read_fasta
+from seqdiff.domains.protein.structure import Given, parse_contig, read_chains
+from seqdiff.request.dna import DnaRules
+from seqdiff.request.files import beside, resolve, sequence
 from seqdiff.sampling.planners import PLANNERS, EntropyBound
 
 MAX_SEED = 2**32 - 1
-_KEYS = ("model", "length", "n", "seed", "parent", "keep", "constraints", "bias", "sampling")
+_KEYS = (
+    *("model", "length", "n", "seed", "parent", "keep", "structure", "contig"),
+    *("constraints", "bias", "sampling", "dna"),
+)
 
 
 @dataclass(frozen=True)
@@ -97,16 +106,20 @@ class DesignSpec:
     Attributes:
         model: bundled name or folder.
         length: shortest and longest design.
+        draw: how each design's length is drawn: ``uniform`` over the feasible ones, ``evidence`` (in proportion to the
+            probability that background letters of that length satisfy the constraints), or (length, weight) pairs.
         n: number of designs.
         seed: design i depends on (seed, i) only.
-        parent: letters of the protein that ``keep`` refers to; empty without one.
+        parent: letters of the protein that ``keep`` and ``mutations`` refer to; empty without one.
         keep: stretches of the parent that stay.
         constraints: what every design must obey, beside ``keep``.
         bias: what designs should rather have.
         sampling: how to sample.
+        dna: rules for DNA that encodes the designs; None for no DNA.
     """
 
     length: tuple[int, int]
+    draw: str | tuple[tuple[int, float], ...] = "uniform"
     model: str = "protein-small"
     n: int = 16
     seed: int = 0
@@ -115,6 +128,7 @@ class DesignSpec:
     constraints: tuple[Constraint, ...] = ()
     bias: tuple[Bias, ...] = ()
     sampling: Sampling = Sampling()
+    dna: DnaRules | None = None
 
     @classmethod
     def from_mapping(cls, mapping: object, *, folder: Path = Path(), alphabet: Alphabet = PROTEIN) -> "DesignSpec":
@@ -138,35 +152,51 @@ class DesignSpec:
             values["seed"] = whole_number(args["seed"], "seed")
             if values["seed"] > MAX_SEED:
                 raise InputError(f"seed={args['seed']} is larger than {MAX_SEED}")
-        parent = _parent(args["parent"], folder, alphabet) if "parent" in args else ""
-        values["length"] = _length(args, parent)
-        if ("keep" in args) != bool(parent):
-            have, lack = ("parent", "keep") if parent else ("keep", "parent")
-            raise InputError(f"{have!r} needs {lack!r} beside it, such as parent: protein.fasta and keep: 20-45")
-        if parent:
-            values |= {"parent": parent, "keep": _keep(args["keep"], parent)}
-        values["constraints"] = tuple(
-            item if type(item) in REGISTRY.values() else _named(f"constraints[{i}]", parse_constraint, item, alphabet)
+        parent = sequence(args["parent"], folder, alphabet, "parent") if "parent" in args else ""
+        constraints = [
+            item
+            if type(item) in REGISTRY.values()
+            else _named(f"constraints[{i}]", lambda item=item: _constraint(item, folder, alphabet, parent))
             for i, item in enumerate(_list(args, "constraints"), 1)
-        )
+        ]
+        if "contig" in args or "structure" in args:
+            constraints.insert(0, _contig(args, folder))
+        contigs = [item for item in constraints if isinstance(item, Contig)]
+        values["length"], values["draw"] = _length(args, parent, contigs[0] if contigs else None, folder)
+        if "keep" in args and not parent:
+            raise InputError("'keep' needs 'parent' beside it, such as parent: protein.fasta and keep: 20-45")
+        if parent and "keep" not in args and not any(isinstance(item, Mutations) for item in constraints):
+            raise InputError("'parent' needs 'keep' or a 'mutations' constraint beside it, such as keep: 20-45")
+        if parent:
+            values |= {"parent": parent, "keep": _keep(args["keep"], parent) if "keep" in args else ()}
+        values["constraints"] = tuple(constraints)
         values["bias"] = tuple(
             _named(f"bias[{i}]", Bias.from_spec, item, alphabet) for i, item in enumerate(_list(args, "bias"), 1)
         )
         if "sampling" in args:
             values["sampling"] = _named("sampling", Sampling.from_spec, args["sampling"])
+        if "dna" in args:
+            values["dna"] = _named("dna", DnaRules.from_mapping, args["dna"])
         return cls(**values)
 
     def to_mapping(self) -> dict[str, Any]:
         """What :meth:`from_mapping` reads back to an equal spec."""
         low, high = self.length
-        mapping: dict[str, Any] = {"model": self.model, "length": low if low == high else [low, high]}
+        length: Any = low if low == high else [low, high]
+        if self.draw != "uniform":
+            draw = self.draw if isinstance(self.draw, str) else {str(n): weight for n, weight in self.draw}
+            length = {"range": [low, high], "draw": draw}
+        mapping: dict[str, Any] = {"model": self.model, "length": length}
         mapping |= {"n": self.n, "seed": self.seed}
         if self.parent:
-            mapping |= {"parent": self.parent, "keep": ",".join(str(region) for region in self.keep)}
+            mapping["parent"] = self.parent
+        if self.keep:
+            mapping["keep"] = ",".join(str(region) for region in self.keep)
         mapping["constraints"] = [{item.name: item.to_spec()} for item in self.constraints]
         if self.bias:
             mapping["bias"] = [item.to_spec() for item in self.bias]
-        return mapping | {"sampling": self.sampling.to_spec()}
+        dna = {} if self.dna is None else {"dna": self.dna.to_spec()}
+        return mapping | {"sampling": self.sampling.to_spec()} | dna
 
     def to_yaml(self) -> str:
         """The spec as YAML."""
@@ -256,39 +286,68 @@ def _model_name(value: object, folder: Path) -> str:
     return str(folder / value) if (folder / value).is_dir() else value
 
 
-def _beside(name: str, folder: Path) -> Path:
-    """The file of that name in ``folder`` if there is one, else in the current folder."""
-    return folder / name if (folder / name).exists() else Path(name)
+def _constraint(item: object, folder: Path, alphabet: Alphabet, parent: str) -> Constraint:
+    return parse_constraint(resolve(item, folder, alphabet, parent), alphabet)
 
 
-def _parent(value: object, folder: Path, alphabet: Alphabet) -> str:
-    """Letters of the parent: a FASTA file, ``{fasta: file, id: name}``, or the letters themselves."""
-    if isinstance(value, Mapping):
-        args = check_keys(value, ("fasta", "id"), required=("fasta",))
-        return str(read_one(_beside(str(args["fasta"]), folder), args.get("id")).seq)
-    text = str(value)
-    if "." in text or "/" in text:
-        return str(read_one(_beside(text, folder)).seq)
+def _contig(args: Mapping[str, Any], folder: Path) -> Contig:
+    """The contig of a spec, with the letters that its structure gives."""
+    text = str(args.get("contig", ""))
     if not text:
-        raise InputError("parent is empty; name a FASTA file or write the letters")
-    return _named("parent", lambda: alphabet.decode(alphabet.encode(text)))
+        raise InputError("'structure' needs 'contig' beside it, such as contig: A10-25/30-40")
+    path = beside(str(args["structure"]), folder) if "structure" in args else None
+    chains = {} if path is None else read_chains(path)
+    parts = parse_contig(text, chains, str(args.get("structure", "the spec (which names no structure)")))
+    segments = [
+        Segment(part.letters, len(part.letters), len(part.letters), part.source)
+        if isinstance(part, Given)
+        else Segment("", *part)
+        for part in parts
+    ]
+    return Contig(tuple(segments))
 
 
-def _length(args: Mapping[str, Any], parent: str) -> tuple[int, int]:
+def _length(
+    args: Mapping[str, Any], parent: str, contig: Contig | None, folder: Path
+) -> tuple[tuple[int, int], str | tuple[tuple[int, float], ...]]:
+    """Shortest and longest design, and how lengths are drawn."""
+    natural = (len(parent), len(parent)) if parent else contig.total() if contig else None
     if "length" not in args:
-        if not parent:
+        if natural is None:
             raise InputError("needs 'length', such as length: 100 or length: [90, 110]")
-        return len(parent), len(parent)
-    value = args["length"]
+        return natural, "uniform"
+    value, draw = args["length"], "uniform"
+    if isinstance(value, Mapping):
+        value = check_keys(value, ("range", "draw"), required=("draw",))
+        draw, value = value["draw"], value.get("range", natural)
     ends = list(value) if isinstance(value, list | tuple) else [value, value]
     if len(ends) != 2:
-        raise InputError(f"length={value!r}: write a number or [shortest, longest]")
+        raise InputError(f"length={value!r}: write a number, [shortest, longest] or {{range: [60, 80], draw: evidence}}")
     low, high = (whole_number(end, "length", low=1) for end in ends)
     if low > high:
         raise InputError(f"length={value!r} runs backwards; write [shortest, longest]")
-    if parent and (low, high) != (len(parent), len(parent)):
+    if parent and (low, high) != natural:
         raise InputError(f"length={value!r}, but the parent has {len(parent)} residues; leave 'length' out")
-    return low, high
+    return (low, high), _draw(draw, low, high, folder)
+
+
+def _draw(value: object, low: int, high: int, folder: Path) -> str | tuple[tuple[int, float], ...]:
+    """How lengths are drawn: a word, a FASTA file whose lengths count, or weights by length."""
+    if value in ("uniform", "evidence"):
+        return str(value)
+    if isinstance(value, Mapping):
+        weights = {int(str(n)): number(weight, f"draw {n}", above=0) for n, weight in value.items() if str(n).isdigit()}
+        if len(weights) != len(value):
+            raise InputError("draw: write weights as length: weight, such as {60: 1, 61: 2}")
+    elif isinstance(value, str) and ("." in value or "/" in value):
+        counts = Counter(len(record.seq) for record in read_fasta(beside(value, folder)))
+        weights = {n: float(count) for n, count in counts.items()}
+    else:
+        raise InputError(f"draw={value!r}: write uniform, evidence or a FASTA file whose lengths are drawn")
+    kept = tuple((n, weight) for n, weight in sorted(weights.items()) if low <= n <= high)
+    if not kept:
+        raise InputError(f"draw={value!r} has no length of {low} to {high}")
+    return kept
 
 
 def _keep(value: object, parent: str) -> tuple[Region, ...]:

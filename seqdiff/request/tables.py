@@ -1,13 +1,17 @@
 """What the terminal shows."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from seqdiff.domains.protein.properties import BACKGROUND
+from seqdiff.constraints.contig import Contig
+from seqdiff.core.layout import format_positions
 from seqdiff.request.designs import Designs
+from seqdiff.request.dna import Coding
 from seqdiff.request.problem import Problem
+from seqdiff.request.report import GUARANTEES, rate
 
 
 def show_designs(console: Console, designs: Designs, problem: Problem, folder: Path) -> None:
@@ -28,7 +32,8 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
     if len(designs) > 8:
         console.print(f"... and {len(designs) - 8} more")
     console.print(
-        f"{designs.satisfied} of {len(designs)} designs satisfy every constraint; guarantee: {designs.guarantee}; "
+        f"{designs.satisfied} of {len(designs)} designs satisfy every constraint; guarantee: {designs.guarantee}; plain "
+        f"rejection from the model's first proposal would accept {rate(designs.acceptance)}; "
         f"{designs.run['seconds']} s; written to {folder}",
         highlight=False,
         soft_wrap=True,
@@ -38,31 +43,46 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
 def show_check(console: Console, problem: Problem) -> None:
     """The spec as understood, how each constraint is kept, and how rare its solutions are."""
     console.print(problem.spec.to_yaml().rstrip(), markup=False, highlight=False, soft_wrap=True)
+    for contig in (item for item in problem.spec.constraints if isinstance(item, Contig)):
+        echo = _table("contig segment", "positions in the design", "residues")
+        for row in contig.echo():
+            echo.add_row(*row)
+        console.print(echo)
     compiled = problem.compiled
-    table = _table("constraint (positions are 1-based)", "route", ("states", "right"))
+    noted = any(row["note"] for row in compiled.explain())
+    table = _table("constraint (positions are 1-based)", "route", ("states", "right"), *(["why"] if noted else []))
     for row in compiled.explain():
-        table.add_row(str(row["constraint"]), str(row["route"]), str(row["states"]))
+        cells = [str(row[key]) for key in ("constraint", "route", "states", "note")]
+        table.add_row(*cells[: len(table.columns)])
     console.print(table)
     lengths = compiled.lengths()
     low, high = problem.spec.length
-    span = f"{lengths[0]}" if len(lengths) == 1 else f"{lengths[0]}-{lengths[-1]}"
     lost = high - low + 1 - len(lengths)
     infeasible = f" ({lost} of the lengths asked for cannot satisfy the constraints)" if lost else ""
     determined = int((compiled.determined() >= 0).sum())
-    rate = problem.acceptance(BACKGROUND)
+    at_most = "" if compiled.solver is None else "at most "
     for line in (
-        f"feasible lengths: {span}{infeasible}",
+        f"feasible lengths: {format_positions(lengths.tolist())}{infeasible}",
         f"joint automaton: at most {compiled.states} states at a position; {determined} positions are determined",
-        f"guarantee: {compiled.guarantee} (every design satisfies every constraint; draws follow the model given them)",
-        f"plain rejection would accept {_rate(rate)} of sequences drawn from background frequencies",
+        f"guarantee: {GUARANTEES[compiled.guarantee]}",
+        f"plain rejection would accept {at_most}{rate(problem.acceptance(problem.background()))} of sequences drawn from "
+        "background frequencies",
     ):
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def _rate(rate: float) -> str:
-    if rate <= 0:
-        return "fewer than 1 in 1e38"
-    return f"{rate:.3g} (1 in {1 / rate:,.0f})" if rate > 1e-9 else f"{rate:.3g} (1 in {1 / rate:.2g})"
+def show_codings(console: Console, codings: Sequence[tuple[str, Coding]], out: Path) -> None:
+    """Coding sequences, the rules that they obey, and where they are."""
+    table = _table("id", ("nucleotides", "right"), ("GC %", "right"), ("log usage", "right"), ("rules kept", "right"))
+    for name, coding in codings[:20]:
+        gc = 100 * sum(base in "GC" for base in coding.dna) / len(coding.dna)
+        kept = sum(verdict.ok for verdict in coding.verdicts.values())
+        cells = (str(len(coding.dna)), f"{gc:.1f}", f"{coding.log_usage:.3f}", f"{kept} of {len(coding.verdicts)}")
+        table.add_row(name, *cells)
+    console.print(table)
+    if len(codings) > 20:
+        console.print(f"... and {len(codings) - 20} more")
+    console.print(f"written to {out}", highlight=False, soft_wrap=True)
 
 
 def _table(*columns: str | tuple[str, str]) -> Table:

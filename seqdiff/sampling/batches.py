@@ -21,7 +21,8 @@ class Plan:
 
     Attributes:
         canvas: int32 [L]; letters where given, MASK where open; L is the padded size.
-        lengths: the lengths to draw from, uniformly, for each row.
+        lengths: the lengths to draw from for each row.
+        weights: of the lengths, None for equal ones.
         bias: float32 [L, V], added to the scaled log-probabilities.
         steps: most denoiser calls per design.
         temperature: of the denoiser's distribution; above 0.
@@ -31,6 +32,7 @@ class Plan:
 
     canvas: np.ndarray
     lengths: np.ndarray
+    weights: np.ndarray | None = None
     bias: np.ndarray
     steps: int
     temperature: float
@@ -56,7 +58,7 @@ def sample_batches(
     for first in range(0, rows, size):
         numbers = np.arange(first, first + size)
         keys = row_keys(seed, jnp.asarray(numbers, jnp.int32))
-        length = draw_lengths(seed, numbers, plan.lengths)
+        length = draw_lengths(seed, numbers, plan.lengths, plan.weights)
         canvas = np.broadcast_to(plan.canvas, (size, len(plan.canvas)))
         keys, canvas, length = jax.device_put((keys, canvas, length), by_row)
         task = Task(keys, canvas, length, bias, steps, temperature)
@@ -65,9 +67,13 @@ def sample_batches(
         yield numbers[:kept], Samples(*(leaf[:kept] for leaf in samples))
 
 
-def draw_lengths(seed: int, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """A length for each row, uniform over ``lengths``, int32 [len(rows)]; depends on (seed, row) only."""
+def draw_lengths(seed: int, rows: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """A length for each row, by ``weights`` over ``lengths``, int32 [len(rows)]; depends on (seed, row) only."""
     keys = row_keys(seed, jnp.asarray(rows, jnp.int32))
     keys = jax.vmap(lambda key: jax.random.fold_in(key, _LENGTH_STREAM))(keys)
+    if weights is not None:
+        steps = np.cumsum(weights / weights.sum())
+        picked = np.searchsorted(steps, np.asarray(jax.vmap(jax.random.uniform)(keys)), side="right")
+        return lengths[np.minimum(picked, len(lengths) - 1)].astype(np.int32)
     picked = jax.vmap(lambda key: jax.random.randint(key, (), 0, len(lengths)))(keys)
     return lengths[np.asarray(picked)].astype(np.int32)
