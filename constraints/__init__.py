@@ -6,13 +6,14 @@ into a program that the sampler conditions on.
 
 from seqdiff.constraints.base import REGISTRY, Constraint, Verdict, parse_constraint, register
 from seqdiff.constraints.contig import Contig
-from seqdiff.constraints.counting import Charge, Count, Identity, Mutations, Scale
+from seqdiff.constraints.counting import Count, Identity, Mutations
 from seqdiff.constraints.links import Pair, Repeat, Tied
 from seqdiff.constraints.motifs import Motifs, Spacing, Stretch
 from seqdiff.constraints.panel import Panel
 from seqdiff.constraints.pattern import Pattern, Run
 from seqdiff.constraints.positional import Allow, Fixed, Forbid
 from seqdiff.constraints.program import Compiled, compile_constraints
+from seqdiff.constraints.scales import Charge, Scale
 from seqdiff.constraints.tables import Codon, Table
 from seqdiff.constraints.tag import Tag
 from seqdiff.constraints.template import Template

@@ -7,9 +7,11 @@ messages, then forward sampling (the classic forward-filtering backward-sampling
     beta_L(s) = [s accepts];   beta_i(s) = logsumexp_v l_i(v) + beta_{i+1}(d_i(s, v))
     P(x_i = v | s) = exp(l_i(v) + beta_{i+1}(d_i(s, v)) - beta_i(s));   log evidence = beta_0(start)
 
-Each state follows a shared row except for at most one symbol (see ``compiler.factor_layer``), so a state's sum is its
-row's sum without that symbol, plus one term. Leaving a symbol out by subtraction would lose everything when the
-proposal is peaked; ``_Split`` keeps the largest term of a row apart from the rest so that neither drowns the other.
+Letters that lead every state of a layer to the same place are one *class* there: sums run over classes, and the mass of
+a class is shared out by the proposal. Each state follows a shared row except for at most one class (see
+``factor.factor_layer``), so a state's sum is its row's sum without that class, plus one term. Leaving a class out by
+subtraction would lose everything when the proposal is peaked; ``_Split`` keeps the largest term of a row apart from the
+rest so that neither drowns the other.
 
 All arrays keep the batch last: the automaton is shared by the rows, so gathers and scatters move whole vectors.
 """
@@ -34,35 +36,39 @@ _FLOOR = -jnp.inf
 class _Layer(NamedTuple):
     """One position of the automaton and of the batch, as scanned over."""
 
-    rows: Int[Array, "R A"]
+    rows: Int[Array, "R C"]
     base: Int[Array, "S"]
     symbol: Int[Array, "S"]
     target: Int[Array, "S"]
     accept: Bool[Array, "S"]
+    classes: Int[Array, "A"]
     position: Int[Array, ""]
-    log_p: Float[Array, "A B"]
+    log_p: Float[Array, "C B"]
 
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=["rows", "base", "symbol", "target", "accept"],
+    data_fields=["rows", "base", "symbol", "target", "accept", "classes"],
     meta_fields=["choices"],
 )
 class ChainProgram:
     """A layered automaton as padded device arrays; implements the ``Program`` contract.
 
     Attributes:
-        rows: int32 [L, R, A], next state of each shared row by symbol; S is dead.
+        rows: int32 [L, R, C], next state of each shared row by class of symbols; S is dead.
         base: int32 [L, S], the shared row of each state.
-        symbol: int32 [L, S], the symbol in which a state differs from its row; A for none.
-        target: int32 [L, S], where that symbol leads; S is dead.
+        symbol: int32 [L, S], the class in which a state differs from its row; C for none.
+        target: int32 [L, S], where that class leads; S is dead.
         accept: bool [L + 1, S], whether a design may end in a state.
+        classes: int32 [L, A], the class of each symbol.
         choices: symbols per letter; A = V * choices.
     """
 
-    def __init__(self, rows: Array, base: Array, symbol: Array, target: Array, accept: Array, choices: int):
+    def __init__(
+        self, rows: Array, base: Array, symbol: Array, target: Array, accept: Array, classes: Array, choices: int
+    ):
         self.rows, self.base, self.symbol, self.target, self.accept = rows, base, symbol, target, accept
-        self.choices = choices
+        self.classes, self.choices = classes, choices
 
     def condition(
         self,
@@ -118,7 +124,21 @@ class ChainProgram:
 
     def _layers(self, log_p: Float[Array, "L A B"]) -> _Layer:
         positions = jnp.arange(log_p.shape[0])
-        return _Layer(self.rows, self.base, self.symbol, self.target, self.accept[:-1], positions, log_p)
+        accept = self.accept[:-1]
+        by_class = self._by_class(log_p)
+        return _Layer(self.rows, self.base, self.symbol, self.target, accept, self.classes, positions, by_class)
+
+    def _by_class(self, log_p: Float[Array, "L A B"]) -> Float[Array, "L C B"]:
+        """Log-probability of each class."""
+        count = self.rows.shape[2]
+        if count == log_p.shape[1]:
+            return log_p
+        member = self.classes[:, None, :] == jnp.arange(count)[None, :, None]
+        largest = jnp.max(log_p, axis=1, keepdims=True)
+        one_each = jnp.where(member[..., None], log_p[:, None], _FLOOR)
+        top = jnp.max(one_each, axis=2)
+        shift = jnp.where(jnp.isfinite(top), top, _finite(largest))
+        return shift + jnp.log(jnp.sum(jnp.exp(one_each - shift[:, :, None]), axis=2))
 
     def _backward(
         self, log_p: Float[Array, "L A B"], length: Int[Array, "B"]
@@ -151,19 +171,20 @@ class ChainProgram:
         lanes = jnp.arange(batch)
 
         def step(
-            state: Int[Array, "B"], inputs: tuple[_Layer, Float[Array, "S1 B"], Float[Array, "A B"]]
+            state: Int[Array, "B"],
+            inputs: tuple[_Layer, Float[Array, "S1 B"], Float[Array, "A B"], Float[Array, "A B"]],
         ) -> tuple[Int[Array, "B"], Int[Array, "B"]]:
-            layer, after, gumbel = inputs
-            options = layer.rows[layer.base[state]]
-            own = jnp.arange(symbols)[None, :] == layer.symbol[state][:, None]
+            layer, after, log_p, gumbel = inputs
+            options = layer.rows[layer.base[state]][:, layer.classes]
+            own = layer.classes[None, :] == layer.symbol[state][:, None]
             options = jnp.where(own, layer.target[state][:, None], options)
-            scores = layer.log_p.T + after[options, lanes[:, None]] + gumbel.T
+            scores = log_p.T + after[options, lanes[:, None]] + gumbel.T
             symbol = jnp.argmax(scores, axis=-1).astype(jnp.int32)
             going = layer.position < length
             return jnp.where(going, options[lanes, symbol], state), symbol // self.choices
 
         start = jnp.zeros((batch,), jnp.int32)
-        _, letters = jax.lax.scan(step, start, (self._layers(log_p), betas[1:], noise))
+        _, letters = jax.lax.scan(step, start, (self._layers(log_p), betas[1:], log_p, noise))
         return letters.T
 
     def _draw_until_accepted(
@@ -202,7 +223,7 @@ class ChainProgram:
 
         def step(
             gamma: Float[Array, "S B"], inputs: tuple[_Layer, Float[Array, "S1 B"], Float[Array, "S1 B"]]
-        ) -> tuple[Float[Array, "S B"], Float[Array, "A B"]]:
+        ) -> tuple[Float[Array, "S B"], Float[Array, "C B"]]:
             layer, beta, after = inputs
             row_terms, own_term = _terms(layer, after)
             scale = jnp.where(gamma > 0, beta[:-1], jnp.inf)
@@ -213,7 +234,12 @@ class ChainProgram:
             return jnp.where(going, pushed, gamma), jnp.where(going, letter, 0.0)
 
         start = jnp.zeros((states, batch)).at[0].set(1.0)
-        _, marginals = jax.lax.scan(step, start, (self._layers(log_p), betas[:-1], betas[1:]))
+        layers = self._layers(log_p)
+        _, marginals = jax.lax.scan(step, start, (layers, betas[:-1], betas[1:]))
+        if self.rows.shape[2] < symbols:
+            at = self.classes[:, :, None]
+            share = jnp.take_along_axis(_finite(layers.log_p), at, axis=1)
+            marginals = jnp.take_along_axis(marginals, at, axis=1) * jnp.exp(log_p - share)
         letters = marginals.reshape(size, symbols // self.choices, self.choices, batch).sum(axis=2)
         return jnp.moveaxis(letters, -1, 0)
 
@@ -320,30 +346,48 @@ def make_program(layers: Layers, size: int) -> ChainProgram:
 
     Rounding makes constraint sets of similar size share one compiled sampler.
     """
-    factored = [factor_layer(table, layers.choices) for table in layers.targets]
-    states = round_up(max(len(accept) for accept in layers.accept))
+    symbols = layers.targets[0].shape[1]
+    grouped = [_group_columns(table) for table in layers.targets]
+    count = round_up(max(table.shape[1] for table, _ in grouped))
+    if count >= symbols:
+        count, grouped = symbols, [(table, np.arange(symbols)) for table in layers.targets]
+    factored = [factor_layer(table) for table, _ in grouped]
+    states = round_up(layers.width)
     shared = round_up(max(len(layer.rows) for layer in factored))
-    symbols = factored[0].rows.shape[1]
-    rows = np.full((size, shared, symbols), states, np.int32)
+    rows = np.full((size, shared, count), states, np.int32)
     base = np.zeros((size, states), np.int32)
-    symbol = np.full((size, states), symbols, np.int32)
+    symbol = np.full((size, states), count, np.int32)
     target = np.full((size, states), states, np.int32)
     accept = np.zeros((size + 1, states), bool)
+    classes = np.zeros((size, symbols), np.int32)
     for i, layer in enumerate(factored):
         _place(layer, rows[i], base[i], symbol[i], target[i], dead=states)
+        classes[i] = grouped[i][1]
     for i, good in enumerate(layers.accept):
         accept[i, : len(good)] = good
-    arrays = (jnp.asarray(array) for array in (rows, base, symbol, target, accept))
+    arrays = (jnp.asarray(array) for array in (rows, base, symbol, target, accept, classes))
     return ChainProgram(*arrays, choices=layers.choices)
+
+
+def _group_columns(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct columns of [states, A], in order of their first symbol, and which of them each symbol has."""
+    if not len(table):
+        return table[:, :1], np.zeros(table.shape[1], np.int32)
+    _, first, inverse = np.unique(table, axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order))
+    return table[:, first[order]], rank[inverse.reshape(-1)]
 
 
 def _place(
     layer: FactoredLayer, rows: np.ndarray, base: np.ndarray, symbol: np.ndarray, target: np.ndarray, *, dead: int
 ) -> None:
     count, states = len(layer.rows), len(layer.base)
-    rows[:count] = np.where(layer.rows < 0, dead, layer.rows)
+    classes = layer.rows.shape[1]
+    rows[:count, :classes] = np.where(layer.rows < 0, dead, layer.rows)
     base[:states] = layer.base
-    symbol[:states] = layer.symbol
+    symbol[:states] = np.where(layer.symbol == classes, rows.shape[1], layer.symbol)
     target[:states] = np.where(layer.target < 0, dead, layer.target)
 
 

@@ -30,7 +30,7 @@ class FactoredLayer:
     target: np.ndarray
 
 
-def factor_layer(table: np.ndarray, choices: int = 1) -> FactoredLayer:
+def factor_layer(table: np.ndarray) -> FactoredLayer:
     """Write the plain table [states, A] as shared rows with at most one exception per state.
 
     States whose rows agree on all even or on all odd letters are put together (one exception spoils one of the two
@@ -45,7 +45,7 @@ def factor_layer(table: np.ndarray, choices: int = 1) -> FactoredLayer:
     left = np.arange(states)
     while len(left):
         again: list[np.ndarray] = []
-        for members in _clusters(table, left, choices):
+        for members in _clusters(table, left):
             shared = np.sort(table[members], axis=0)[len(members) // 2]
             different = table[members] != shared[None, :]
             count = different.sum(axis=1)
@@ -62,9 +62,9 @@ def factor_layer(table: np.ndarray, choices: int = 1) -> FactoredLayer:
     return FactoredLayer(np.array(rows, np.int32).reshape(len(rows), symbols), base, symbol, target)
 
 
-def _clusters(table: np.ndarray, members: np.ndarray, choices: int) -> list[np.ndarray]:
+def _clusters(table: np.ndarray, members: np.ndarray) -> list[np.ndarray]:
     """``members`` grouped so that rows which agree on all even or all odd letters are together."""
-    parity = np.arange(table.shape[1]) // choices % 2
+    parity = np.arange(table.shape[1]) % 2
     if len(members) == 1 or not parity.any():
         return [members]
     halves = [unique_rows(table[members][:, parity == half])[1] for half in (0, 1)]

@@ -25,8 +25,8 @@ class Tied:
     length position by position (chain copies, arbitrary groups); ``mirror: "1-20"`` reads the same backwards;
     ``palindrome: "1-20"`` equals its own reverse complement, in alphabets with complements. The allowed letters of tied
     positions are intersected. Their log-probabilities are averaged (``pool: mean``: as undecided as one member, what
-    inverse-folding tools do) or add (``pool: sum``: the model's distribution given that they are equal, which is sharper
-    the more members there are).
+    inverse-folding tools do) or add (``pool: sum``: the model's distribution given that they are equal, which is
+    sharper the more members there are).
 
     Attributes:
         form: ``period``, ``groups``, ``mirror`` or ``palindrome``.
@@ -243,7 +243,7 @@ def _allowed_pairs(value: object, alphabet: Alphabet) -> tuple[tuple[str, str], 
         raise InputError(f"allowed={value!r}: write two-letter words or pairs of letter sets, such as [CC, [KR, DE]]")
     pairs = []
     for item in value:
-        if isinstance(item, str) and len(item) != 2 or not isinstance(item, str | list | tuple) or len(item) != 2:
+        if not isinstance(item, str | list | tuple) or len(item) != 2:
             raise InputError(f"allowed: {item!r} is not two letters, nor two letter sets")
         first, second = (alphabet.letter_set(str(part)) for part in item)
         if not first or not second:

@@ -145,7 +145,7 @@ def compile_constraints(constraints: Sequence[Constraint], layout: Layout, *, bu
     """
     if len(constraints) > MAX_CONSTRAINTS:
         raise InputError(
-            f"{len(constraints)} constraints are more than {MAX_CONSTRAINTS}; join patterns with | and letters in one set"
+            f"{len(constraints)} constraints are more than {MAX_CONSTRAINTS}; join patterns with | and letters in sets"
         )
     lowered = [constraint.lower(layout) for constraint in constraints]
     try:

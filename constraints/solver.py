@@ -280,8 +280,8 @@ class _Model:
             return
         except OverBudget as over:
             raise BudgetError(
-                f"{words!r} needs more than {SCAN_BUDGET} automaton states at position {over.position} by itself; narrow "
-                "it to a region or shorten its wildcards"
+                f"{words!r} needs more than {SCAN_BUDGET} automaton states at position {over.position} by itself; "
+                "narrow it to a region or shorten its wildcards"
             ) from None
         here = [self._model.new_constant(1)]
         for i, table in enumerate(layers.targets):

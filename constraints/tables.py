@@ -1,6 +1,7 @@
 """Allowed letters from tables: a list of positions, a cut through a profile, a degenerate codon."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
@@ -19,13 +20,26 @@ from seqdiff.core.layout import Layout, Region, parse_regions
 _IUPAC = "ACGTRYSWKMBDHVN"
 
 
+class Row(dict[str, str]):
+    """A row of a file, by the names in its header.
+
+    Attributes:
+        where: file and line, for messages.
+    """
+
+    def __init__(self, values: Iterable[tuple[str, str]], *, where: str):
+        super().__init__(values)
+        self.where = where
+
+
 @register
 @dataclass(frozen=True)
 class Table:
     """Allowed letters by position: ``table: {csv: allowed.csv}`` or ``table: {pssm: profile.csv, min: 0.05}``.
 
-    The first has the columns ``position`` and ``letters`` (letters or a named group; rows of one position intersect). The
-    second has a row per position, from 1, and a column per letter; letters of at least ``min`` are allowed.
+    The first has the columns ``position`` (or a range of them) and ``letters`` (or a named group); rows of one position
+    intersect. The second has a column per letter, of which those of at least ``min`` are allowed, and a row for each
+    position, from 1 unless a column ``position`` says otherwise. Other positions are free.
 
     Attributes:
         allowed: (1-based position, letters), ascending.
@@ -59,7 +73,7 @@ class Table:
     def lower(self, layout: Layout) -> Lowered:
         allowed = np.ones((layout.max_length, len(layout.alphabet)), bool)
         for position, letters in self.allowed:
-            Region(position, position).check(layout, "table")
+            Region(position, position).check(layout, self.name)
             allowed[position - 1] = [letter in letters for letter in layout.alphabet.letters]
         return Lowered(allowed=allowed)
 
@@ -70,38 +84,75 @@ class Table:
         return Verdict(True, f"all of {len(self.allowed)} positions kept")
 
 
-def _listed(rows: Any, alphabet: Alphabet) -> tuple[tuple[int, str], ...]:
+def _listed(rows: Sequence[Mapping[str, Any]], alphabet: Alphabet) -> tuple[tuple[int, str], ...]:
     found: dict[int, str] = {}
-    for line, row in enumerate(rows, 2):
+    for place, row in enumerate(rows, 1):
         try:
             row = check_keys(row, ("position", "letters"), required=("position", "letters"))
-            region = Region.parse(row["position"])
             letters = alphabet.letter_set(str(row["letters"]).strip())
-            if region.last != region.first:
-                raise InputError(f"{row['position']!r} is not one position")
-            kept = "".join(a for a in found.get(region.first, alphabet.letters) if a in letters)
-            if not kept:
-                raise InputError(f"position {region.first} is left without a letter")
-            found[region.first] = kept
+            if not letters:
+                raise InputError("'letters' is empty")
+            for position in _positions(row["position"]):
+                kept = "".join(letter for letter in found.get(position, alphabet.letters) if letter in letters)
+                if not kept:
+                    raise InputError(f"position {position} is left without a letter; rows before it keep others")
+                found[position] = kept
         except InputError as error:
-            raise InputError(f"line {line}: {error}") from None
+            raise InputError(f"{_where(row, place)}: {error}") from None
     return tuple(sorted(found.items()))
 
 
-def _cut(rows: Any, least: float, alphabet: Alphabet) -> tuple[tuple[int, str], ...]:
-    found = []
-    for position, row in enumerate(rows, 1):
-        values = {str(key).strip(): value for key, value in row.items()}
-        if missing := [letter for letter in alphabet.letters if letter not in values]:
-            raise InputError(f"the profile has no column {missing[0]}; it needs one for each of {alphabet.letters}")
+def _cut(rows: Sequence[Mapping[str, Any]], least: float, alphabet: Alphabet) -> tuple[tuple[int, str], ...]:
+    found: dict[int, str] = {}
+    for place, row in enumerate(rows, 1):
         try:
-            kept = "".join(letter for letter in alphabet.letters if float(values[letter]) >= least)
-        except ValueError:
-            raise InputError(f"position {position} of the profile has a value that is no number") from None
-        if not kept:
-            raise InputError(f"position {position} of the profile has no letter of at least {least:g}; lower 'min'")
-        found.append((position, kept))
-    return tuple(found)
+            position, kept = _kept(row, place, least, alphabet)
+            if position in found:
+                raise InputError(f"position {position} stands twice")
+        except InputError as error:
+            raise InputError(f"{_where(row, place)}: {error}") from None
+        found[position] = kept
+    return tuple(sorted(found.items()))
+
+
+def _kept(row: Mapping[str, Any], number: int, least: float, alphabet: Alphabet) -> tuple[int, str]:
+    """Position of a row of a profile, and its letters of at least ``least``."""
+    if missing := [letter for letter in alphabet.letters if letter not in row]:
+        raise InputError(f"the profile has no column {missing[0]}; it needs one for each of {alphabet.letters}")
+    if extra := [str(key) for key in row if key not in (*alphabet.letters, "position")]:
+        raise InputError(
+            f"unknown column {extra[0]!r}; a profile has 'position' and one for each of {alphabet.letters}"
+        )
+    position = number
+    if "position" in row:
+        position, *more = _positions(row["position"])
+        if more:
+            raise InputError(f"{row['position']!r} is not one position")
+    kept = ""
+    for letter in alphabet.letters:
+        try:
+            value = float(row[letter])
+        except (TypeError, ValueError):
+            value = math.nan
+        if math.isnan(value):
+            raise InputError(f"{letter} at position {position} is {row[letter]!r}, not a number")
+        kept += letter if value >= least else ""
+    if not kept:
+        raise InputError(f"position {position} has no letter of at least {least:g}; lower 'min'")
+    return position, kept
+
+
+def _positions(value: object) -> list[int]:
+    found: list[int] = []
+    for region in parse_regions(value):
+        if region.last is None:
+            raise InputError(f"position {value!r} has no end; a table needs one")
+        found += range(region.first, region.last + 1)
+    return found
+
+
+def _where(row: Mapping[str, Any], number: int) -> str:
+    return getattr(row, "where", f"row {number}")
 
 
 @register
@@ -127,9 +178,9 @@ class Codon:
     @classmethod
     def from_spec(cls, args: Any, alphabet: Alphabet) -> "Codon":
         args = check_keys(args, ("positions", "degenerate"), required=("positions", "degenerate"))
-        codon = str(args["degenerate"])
+        codon = str(args["degenerate"]).upper().replace("U", "T")
         if len(codon) != 3 or set(codon) - set(_IUPAC):
-            raise InputError(f"{codon!r} is not a codon of three IUPAC letters, such as NNK")
+            raise InputError(f"{args['degenerate']!r} is not a codon of three IUPAC letters ({_IUPAC}), such as NNK")
         triplets = ["".join(bases) for bases in product(*(ambiguous_dna_values[base] for base in codon))]
         code = unambiguous_dna_by_id[1]
         residues = {code.forward_table[triplet] for triplet in triplets if triplet not in code.stop_codons}
@@ -137,7 +188,7 @@ class Codon:
             raise InputError(f"{codon} encodes {min(foreign)}, which is not one of the {alphabet.name} letters")
         letters = "".join(letter for letter in alphabet.letters if letter in residues)
         if not letters:
-            raise InputError(f"{codon} encodes stops only")
+            raise InputError(f"{codon} encodes stops only; choose a codon that encodes a residue")
         stops = sum(triplet in code.stop_codons for triplet in triplets)
         return cls(codon, letters, stops, parse_regions(args["positions"]))
 

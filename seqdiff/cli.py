@@ -163,8 +163,9 @@ def _design(args: Any) -> int:
     if designs.stopped:
         raise SeqdiffError(f"{len(designs)} of {spec.n} designs were finished and written: {designs.stopped}")
     if uncoded := [design for design in designs if design.no_coding]:
+        first = uncoded[0]
         raise InputError(
-            f"{len(uncoded)} of {len(designs)} designs were written without DNA; {uncoded[0].id}: {uncoded[0].no_coding}"
+            f"{len(uncoded)} of {len(designs)} designs were written without DNA; {first.id}: {first.no_coding}"
         )
     if designs.satisfied < len(designs):
         raise SeqdiffError(f"{len(designs) - designs.satisfied} designs fail the independent check; please report this")

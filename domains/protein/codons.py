@@ -1,4 +1,4 @@
-"""Codons as letters: an alphabet of 64, which codons a residue has, how often a host uses them, and restriction sites."""
+"""Codons as letters: an alphabet of 64, the residue of each, how often a host uses them, and restriction sites."""
 
 from functools import cache
 from itertools import product

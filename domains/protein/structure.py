@@ -1,26 +1,28 @@
-"""Chains of a structure or FASTA file, and contigs that refer to them.
+"""Chains of a structure or FASTA file, with residues named as the file names them.
 
-Residues are named as in the file: by author numbering and insertion code in PDB and mmCIF files, from 1 in FASTA files, whose
-records are chains A, B, C, ... in order. Only the first model counts; waters and other hetero groups are skipped,
-selenomethionine reads M.
+PDB and mmCIF files (plain or gzip, through Biopython) use author chain names, author numbering and insertion codes. In
+FASTA files residues count from 1, and records are the chains A, B, C, ... in order, unless every id is one letter,
+which then names the chain. Of a structure only the first model counts; waters, ligands, ions and nucleotides are
+skipped; selenomethionine reads M; where alternate locations hold two residues, the more occupied one is read. Residues
+that are none of the twenty keep their name and have no letter, so that only a request for them fails.
 """
 
-import re
+import gzip
 import string
-import warnings
+import zlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TextIO, cast
 
+from Bio.Data.PDBData import protein_letters_3to1
 from Bio.PDB.MMCIFParser import MMCIFParser
-from Bio.PDB.PDBExceptions import PDBConstructionException, PDBConstructionWarning
+from Bio.PDB.PDBExceptions import PDBConstructionException
 from Bio.PDB.PDBParser import PDBParser
-from Bio.SeqUtils import seq1
 
 from seqdiff.core.errors import InputError
-from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.fasta import read_fasta
 
 _PARSERS = {".pdb": PDBParser, ".ent": PDBParser, ".cif": MMCIFParser, ".mmcif": MMCIFParser}
+_LETTERS = {name.upper(): letter for name, letter in protein_letters_3to1.items()} | {"MSE": "M"}
 
 
 class Residue(NamedTuple):
@@ -29,12 +31,14 @@ class Residue(NamedTuple):
     Attributes:
         number: as the file numbers it.
         insertion: its insertion code, or empty.
-        letter: one-letter code.
+        letter: one-letter code; empty for a residue that is none of the twenty.
+        name: as the file names it.
     """
 
     number: int
     insertion: str
     letter: str
+    name: str
 
     @property
     def label(self) -> str:
@@ -42,131 +46,69 @@ class Residue(NamedTuple):
         return f"{self.number}{self.insertion}"
 
 
-class Given(NamedTuple):
-    """A stretch of a contig that a chain gives: its name and letters."""
-
-    source: str
-    letters: str
-
-
-Gap = tuple[int, int]
-"""Fewest and most residues to design."""
-
-
 def read_chains(path: Path) -> dict[str, list[Residue]]:
-    """Residues of every chain.
+    """Residues of every protein chain.
 
     Raises:
-        InputError: the file cannot be read, holds no residue, or a residue is none of the twenty; names it.
+        InputError: the file cannot be read or holds no residue.
     """
-    if path.suffix.lower() not in _PARSERS:
-        records = read_fasta(path)
-        if len(records) > len(string.ascii_uppercase):
-            raise InputError(f"{path} holds {len(records)} records; a contig can name 26 chains, A to Z")
-        return {
-            chain: [Residue(i, "", letter) for i, letter in enumerate(str(record.seq), 1)]
-            for chain, record in zip(string.ascii_uppercase, records, strict=False)
-        }
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix == ".bcif":
+        raise InputError(f"{path}: BinaryCIF is not read; give the entry as mmCIF or PDB")
+    if suffix not in _PARSERS:
+        return _fasta_chains(path)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PDBConstructionWarning)
-            structure = _PARSERS[path.suffix.lower()](QUIET=True).get_structure("structure", str(path))
-            models = list(structure)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    except (PDBConstructionException, ValueError, KeyError, IndexError, UnicodeDecodeError) as error:
+        with _open(path) as handle:
+            models = list(_PARSERS[suffix](QUIET=True).get_structure("structure", handle))
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    except KeyError as error:
+        raise InputError(f"{path} holds no atoms (it lacks {error.args[0]})") from None
+    except (PDBConstructionException, ValueError, IndexError, TypeError) as error:
         raise InputError(f"{path} is not a structure file that can be read: {error}") from None
-    chains = {chain.id: _residues(chain, path) for chain in models[0]} if models else {}
-    chains = {name: residues for name, residues in chains.items() if residues}
+    chains = {chain.id.strip(): _residues(chain) for chain in models[0]} if models else {}
+    chains = {name or "A": residues for name, residues in chains.items() if residues and (name or "A" not in chains)}
     if not chains:
-        raise InputError(f"{path} holds no residue")
+        raise InputError(f"{path} holds no protein residue")
     return chains
 
 
-def _residues(chain, path: Path) -> list[Residue]:
+def _open(path: Path) -> TextIO:
+    if path.suffix.lower() == ".gz":
+        return cast(TextIO, gzip.open(path, "rt", encoding="utf-8", errors="replace"))
+    return open(path, encoding="utf-8", errors="replace")
+
+
+def _fasta_chains(path: Path) -> dict[str, list[Residue]]:
+    records = read_fasta(path)
+    names = [str(record.id) for record in records]
+    if not all(len(name) == 1 and name in string.ascii_letters for name in names):
+        if len(records) > len(string.ascii_uppercase):
+            raise InputError(f"{path} holds {len(records)} records; a contig can name 26 chains, A to Z")
+        names = list(string.ascii_uppercase[: len(records)])
+    return {
+        name: [Residue(i, "", letter, letter) for i, letter in enumerate(str(record.seq), 1)]
+        for name, record in zip(names, records, strict=True)
+    }
+
+
+def _residues(chain: Any) -> list[Residue]:
     found = []
-    for residue in chain:
+    for place in chain:
+        residue = _main(place)
         hetero, number, insertion = residue.id
-        name = residue.get_resname().strip()
-        if hetero.strip() and name != "MSE":
+        name = residue.get_resname().strip().upper()
+        polymer = not hetero.strip() or all(atom in residue for atom in ("N", "CA", "C"))
+        if hetero == "W" or not (polymer or name == "MSE"):
             continue
-        letter = "M" if name == "MSE" else seq1(name)
-        if letter not in PROTEIN.letters:
-            raise InputError(f"{path}: {name} at {chain.id}{number}{insertion.strip()} is none of the twenty residues")
-        found.append(Residue(number, insertion.strip(), letter))
+        letter = _LETTERS.get(name, "")
+        if letter or "CA" in residue:
+            found.append(Residue(number, insertion.strip(), letter, name))
     return found
 
 
-def parse_contig(text: str, chains: dict[str, list[Residue]], source: str) -> list[Given | Gap]:
-    """The segments of a contig such as ``A10-25/30-40/B5-9``.
-
-    Args:
-        text: segments separated by ``/``: a chain letter with inclusive residue numbers is given, bare numbers count
-            residues to design.
-        chains: from :func:`read_chains`.
-        source: file that the chains come from, for messages.
-
-    Raises:
-        InputError: says which segment is wrong and how to write it.
-    """
-    segments: list[Given | Gap] = []
-    used: dict[str, str] = {}
-    for item in text.split("/"):
-        word = item.strip()
-        if re.fullmatch(r"\d+(-\d+)?", word):
-            low, _, high = word.partition("-")
-            segments.append(_gap(int(low), int(high or low), word))
-        elif match := re.fullmatch(r"([A-Za-z0-9]*?[A-Za-z])?(\d+)([A-Z]?)(?:-([A-Za-z])?(\d+)([A-Z]?))?", word):
-            chain, first, first_code, again, last, last_code = match.groups()
-            if not chain or (again and again != chain):
-                raise InputError(f"contig segment {word!r}: a stretch lies in one chain, such as A10-25")
-            ends = (int(first), first_code), (int(last or first), last_code if last else first_code)
-            segments.append(_given(word, chain, ends, chains, source, used))
-        else:
-            raise InputError(
-                f"contig segment {word!r}: write a chain and residues (A10-25), or how many residues to design (30-40), "
-                "separated by /"
-            )
-    return segments
-
-
-def _gap(low: int, high: int, word: str) -> Gap:
-    if (low, high) == (0, 0):
-        raise InputError("contig segment '0' marks a chain break elsewhere; a design here is one chain, leave it out")
-    if high < low:
-        raise InputError(f"contig segment {word!r} runs backwards; write the smaller number first")
-    return low, high
-
-
-def _given(
-    word: str,
-    chain: str,
-    ends: tuple[tuple[int, str], tuple[int, str]],
-    chains: dict[str, list[Residue]],
-    source: str,
-    used: dict[str, str],
-) -> Given:
-    if chain not in chains:
-        raise InputError(f"contig segment {word!r}: {source} has no chain {chain}; it has {', '.join(chains)}")
-    residues = chains[chain]
-    labels = [(residue.number, residue.insertion) for residue in residues]
-    if ends[1] < ends[0]:
-        raise InputError(f"contig segment {word!r} runs backwards; write the smaller number first")
-    for end in ends:
-        if end not in labels:
-            raise InputError(
-                f"contig segment {word!r}: {source} has no residue {chain}{end[0]}{end[1]}; chain {chain} has "
-                f"{residues[0].label}-{residues[-1].label}"
-            )
-    part = residues[labels.index(ends[0]) : labels.index(ends[1]) + 1]
-    numbers = {residue.number for residue in part}
-    if missing := sorted(set(range(ends[0][0], ends[1][0] + 1)) - numbers):
-        raise InputError(
-            f"contig segment {word!r}: residues {chain}{missing[0]} to {chain}{missing[-1]} are not all in {source} "
-            f"({len(missing)} missing); split the segment there and put a gap of that many between"
-        )
-    for residue in part:
-        if other := used.get(f"{chain}{residue.label}"):
-            raise InputError(f"contig segments {other!r} and {word!r} both hold residue {chain}{residue.label}")
-        used[f"{chain}{residue.label}"] = word
-    return Given(word, "".join(residue.letter for residue in part))
+def _main(place: Any) -> Any:
+    """The residue at a place; the more occupied one, then the first, where alternate locations hold several."""
+    if place.is_disordered() != 2:
+        return place
+    return max(place.disordered_get_list(), key=lambda residue: max(atom.get_occupancy() or 0.0 for atom in residue))

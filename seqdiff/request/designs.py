@@ -134,7 +134,9 @@ class Designs(Sequence[Design]):
         ]
 
     def _rules(self) -> list[str]:
-        return list(dict.fromkeys(words for design in self.designs if design.coding for words in design.coding.verdicts))
+        return list(
+            dict.fromkeys(words for design in self.designs if design.coding for words in design.coding.verdicts)
+        )
 
     def _coded(self, design: Design) -> list[str]:
         if self.spec.dna is None:

@@ -161,7 +161,9 @@ def _draw(compiled: Compiled, log_usage: np.ndarray, steps: int, seed: int, row:
     program = compiled.program(size)
     condition = jax.jit(type(program).condition)
     keys = row_keys(seed, jnp.full((1,), row, jnp.int32))
-    return np.asarray(condition(program, keys, proposal, canvas, np.full((1,), steps, np.int32), canvas).witness)[0, :steps]
+    return np.asarray(condition(program, keys, proposal, canvas, np.full((1,), steps, np.int32), canvas).witness)[
+        0, :steps
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ from typing import Any
 import yaml
 
 from seqdiff.constraints.base import REGISTRY, Constraint, parse_constraint
-from seqdiff.constraints.contig import Contig, Segment
-from seqdiff.constraints.counting import Mutations
+from seqdiff.constraints.contig import Contig
 from seqdiff.constraints.positional import Fixed
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.contracts import Planner
@@ -23,9 +22,8 @@ from seqdiff.core.fields import check_keys, number, whole_number
 from seqdiff.core.layout import Layout, Region, parse_regions
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.fasta import read_fasta
-from seqdiff.domains.protein.structure import Given, parse_contig, read_chains
 from seqdiff.request.dna import DnaRules
-from seqdiff.request.files import beside, resolve, sequence
+from seqdiff.request.files import beside, read_contig, resolve, sequence, uses_parent
 from seqdiff.sampling.planners import PLANNERS, EntropyBound
 
 MAX_SEED = 2**32 - 1
@@ -160,12 +158,12 @@ class DesignSpec:
             for i, item in enumerate(_list(args, "constraints"), 1)
         ]
         if "contig" in args or "structure" in args:
-            constraints.insert(0, _contig(args, folder))
+            constraints.insert(0, read_contig(args, folder, alphabet))
         contigs = [item for item in constraints if isinstance(item, Contig)]
         values["length"], values["draw"] = _length(args, parent, contigs[0] if contigs else None, folder)
         if "keep" in args and not parent:
             raise InputError("'keep' needs 'parent' beside it, such as parent: protein.fasta and keep: 20-45")
-        if parent and "keep" not in args and not any(isinstance(item, Mutations) for item in constraints):
+        if parent and "keep" not in args and not any(map(uses_parent, constraints)):
             raise InputError("'parent' needs 'keep' or a 'mutations' constraint beside it, such as keep: 20-45")
         if parent:
             values |= {"parent": parent, "keep": _keep(args["keep"], parent) if "keep" in args else ()}
@@ -290,44 +288,36 @@ def _constraint(item: object, folder: Path, alphabet: Alphabet, parent: str) -> 
     return parse_constraint(resolve(item, folder, alphabet, parent), alphabet)
 
 
-def _contig(args: Mapping[str, Any], folder: Path) -> Contig:
-    """The contig of a spec, with the letters that its structure gives."""
-    text = str(args.get("contig", ""))
-    if not text:
-        raise InputError("'structure' needs 'contig' beside it, such as contig: A10-25/30-40")
-    path = beside(str(args["structure"]), folder) if "structure" in args else None
-    chains = {} if path is None else read_chains(path)
-    parts = parse_contig(text, chains, str(args.get("structure", "the spec (which names no structure)")))
-    segments = [
-        Segment(part.letters, len(part.letters), len(part.letters), part.source)
-        if isinstance(part, Given)
-        else Segment("", *part)
-        for part in parts
-    ]
-    return Contig(tuple(segments))
-
-
 def _length(
     args: Mapping[str, Any], parent: str, contig: Contig | None, folder: Path
 ) -> tuple[tuple[int, int], str | tuple[tuple[int, float], ...]]:
     """Shortest and longest design, and how lengths are drawn."""
-    natural = (len(parent), len(parent)) if parent else contig.total() if contig else None
+    fewest, most = contig.total() if contig else (0, 0)
+    natural = (len(parent), len(parent)) if parent else (max(1, fewest), most) if contig else None
     if "length" not in args:
         if natural is None:
             raise InputError("needs 'length', such as length: 100 or length: [90, 110]")
         return natural, "uniform"
     value, draw = args["length"], "uniform"
     if isinstance(value, Mapping):
-        value = check_keys(value, ("range", "draw"), required=("draw",))
-        draw, value = value["draw"], value.get("range", natural)
+        options = check_keys(value, ("range", "draw"), required=("draw",))
+        draw, value = options["draw"], options.get("range", natural)
+        if value is None:
+            raise InputError("length needs 'range' beside 'draw', such as length: {range: [60, 80], draw: evidence}")
     ends = list(value) if isinstance(value, list | tuple) else [value, value]
     if len(ends) != 2:
-        raise InputError(f"length={value!r}: write a number, [shortest, longest] or {{range: [60, 80], draw: evidence}}")
+        raise InputError(
+            f"length={value!r}: write a number, [shortest, longest] or {{range: [60, 80], draw: evidence}}"
+        )
     low, high = (whole_number(end, "length", low=1) for end in ends)
     if low > high:
         raise InputError(f"length={value!r} runs backwards; write [shortest, longest]")
     if parent and (low, high) != natural:
         raise InputError(f"length={value!r}, but the parent has {len(parent)} residues; leave 'length' out")
+    if contig:
+        low, high = max(low, fewest), min(high, most)
+        if low > high:
+            raise InputError(f"length={value!r}, but the contig has {fewest} to {most} residues; leave 'length' out")
     return (low, high), _draw(draw, low, high, folder)
 
 
@@ -340,7 +330,7 @@ def _draw(value: object, low: int, high: int, folder: Path) -> str | tuple[tuple
         if len(weights) != len(value):
             raise InputError("draw: write weights as length: weight, such as {60: 1, 61: 2}")
     elif isinstance(value, str) and ("." in value or "/" in value):
-        counts = Counter(len(record.seq) for record in read_fasta(beside(value, folder)))
+        counts = Counter(len(str(record.seq)) for record in read_fasta(beside(value, folder)))
         weights = {n: float(count) for n, count in counts.items()}
     else:
         raise InputError(f"draw={value!r}: write uniform, evidence or a FASTA file whose lengths are drawn")

@@ -32,8 +32,8 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
     if len(designs) > 8:
         console.print(f"... and {len(designs) - 8} more")
     console.print(
-        f"{designs.satisfied} of {len(designs)} designs satisfy every constraint; guarantee: {designs.guarantee}; plain "
-        f"rejection from the model's first proposal would accept {rate(designs.acceptance)}; "
+        f"{designs.satisfied} of {len(designs)} designs satisfy every constraint; guarantee: {designs.guarantee}; "
+        f"plain rejection from the model's first proposal would accept {rate(designs.acceptance)}; "
         f"{designs.run['seconds']} s; written to {folder}",
         highlight=False,
         soft_wrap=True,
@@ -43,11 +43,6 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
 def show_check(console: Console, problem: Problem) -> None:
     """The spec as understood, how each constraint is kept, and how rare its solutions are."""
     console.print(problem.spec.to_yaml().rstrip(), markup=False, highlight=False, soft_wrap=True)
-    for contig in (item for item in problem.spec.constraints if isinstance(item, Contig)):
-        echo = _table("contig segment", "positions in the design", "residues")
-        for row in contig.echo():
-            echo.add_row(*row)
-        console.print(echo)
     compiled = problem.compiled
     noted = any(row["note"] for row in compiled.explain())
     table = _table("constraint (positions are 1-based)", "route", ("states", "right"), *(["why"] if noted else []))
@@ -55,6 +50,11 @@ def show_check(console: Console, problem: Problem) -> None:
         cells = [str(row[key]) for key in ("constraint", "route", "states", "note")]
         table.add_row(*cells[: len(table.columns)])
     console.print(table)
+    for contig in (item for item in problem.spec.constraints if isinstance(item, Contig)):
+        echo = _table("contig segment", "positions in the design", "residues")
+        for row in contig.echo():
+            echo.add_row(*row)
+        console.print(echo)
     lengths = compiled.lengths()
     low, high = problem.spec.length
     lost = high - low + 1 - len(lengths)
@@ -65,8 +65,8 @@ def show_check(console: Console, problem: Problem) -> None:
         f"feasible lengths: {format_positions(lengths.tolist())}{infeasible}",
         f"joint automaton: at most {compiled.states} states at a position; {determined} positions are determined",
         f"guarantee: {GUARANTEES[compiled.guarantee]}",
-        f"plain rejection would accept {at_most}{rate(problem.acceptance(problem.background()))} of sequences drawn from "
-        "background frequencies",
+        f"plain rejection would accept {at_most}{rate(problem.acceptance(problem.background()))} of sequences drawn "
+        "from background frequencies",
     ):
         console.print(line, highlight=False, soft_wrap=True)
 

@@ -57,7 +57,7 @@ def _optimum(function: Ehrlich) -> np.ndarray:
         ("DADADC", 0.25),
         ("DDDDDD", 0.0),  # half of A.D and nothing of CC
         ("ACDCCA", -np.inf),  # AC is banned
-        ("CCCAAD", 0.5),  # A.D would need a seventh letter
+        ("CCCCDA", 0.5),  # half of A.D: the one that starts at the end has no room
         ("CCAADD", 1.0),
     ],
 )

@@ -1,8 +1,8 @@
 """Random sets of constraints of every class over four letters, against enumeration.
 
-Without a solver the joint automaton must accept exactly the texts that the independent checks accept. With one (forced by a
-budget that nothing fits), the automaton of the rest must accept all of them (advice never rules out what some design
-needs), and each witness must be the best of them under the perturbed proposal, which is what perturb-and-MAP asks.
+Without a solver the joint automaton must accept exactly the texts that the independent checks accept. With one (forced
+by a budget that nothing fits), the automaton of the rest must accept all of them (advice never rules out what some
+design needs), and each witness must be the best of them under the perturbed proposal, as perturb-and-MAP asks.
 """
 
 from typing import Any

@@ -97,7 +97,7 @@ def test_factoring_loses_nothing():
         table = base[rng.integers(0, 6, 90)].astype(np.int32)
         odd = rng.random(90) < 0.7
         table[odd, rng.integers(0, 5 * choices, odd.sum())] = rng.integers(-1, 30, odd.sum())
-        layer = factor_layer(table, choices)
+        layer = factor_layer(table)
         rebuilt = layer.rows[layer.base].copy()
         for state, symbol in enumerate(layer.symbol):
             if symbol < table.shape[1]:
