@@ -160,6 +160,8 @@ def _placement(nfa: Nfa, region: Region, *, whole: bool) -> Scan:
 
 def match_ends(pattern: str, text: str) -> list[int]:
     """How many letters of ``text`` stand before the end of a match of ``pattern``, for every place where one ends."""
+    if not _checker(pattern).search(text):
+        return []
     ends = [end for end in range(1, len(text)) if _checker(rf"(?:{pattern})\x00").search(text[:end] + "\x00")]
     return ends + ([len(text)] if _checker(rf"(?:{pattern})\z").search(text) else [])
 

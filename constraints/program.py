@@ -31,7 +31,7 @@ from seqdiff.core.contracts import Program
 from seqdiff.core.errors import BudgetError, InfeasibleError, InputError
 from seqdiff.core.layout import Layout
 
-STATE_BUDGET = 8192
+STATE_BUDGET = 16384
 MAX_CONSTRAINTS = 1000
 
 
@@ -258,6 +258,8 @@ def _fit(
                 assert reader is not None
                 readers[k] = reader
                 continue
+            # A motif that did not fit by itself goes before the local rules, whose absence would loosen the rest most.
+            order.sort(key=lambda k: readers[k].route != "path")
             out, at_once = order[:at_once], 2 * at_once
             note = f"over {budget} joint states at position {over.position}"
             outside += [replace(inside[k], note=note) for k in out]
