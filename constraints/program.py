@@ -105,19 +105,14 @@ class Compiled:
 
     def program(self, size: int) -> Program:
         """The device program for canvases padded to ``size`` positions."""
-        program = self.relaxation(size, self.variables)
+        program = self.relaxation(size)
         return program if self.solver is None else SolverProgram.make(program, self.solver, self.variables, size)
 
-    def relaxation(self, size: int, variables: Variables | None = None) -> Program:
-        """The automaton's part of the program, which is all of it without a solver.
-
-        By default log-probabilities of tied positions add, so that its evidence is the probability that independent
-        letters satisfy everything but what the solver keeps.
-        """
+    def relaxation(self, size: int) -> Program:
+        """The automaton's part of the program, which is all of it without a solver."""
         if not self.variables.reordered:
             return make_program(self.layers, size)
-        variables = variables or replace(self.variables, weight=np.ones_like(self.variables.weight))
-        return SharedProgram.make(make_program(self.layers, variables.steps), variables, size)
+        return SharedProgram.make(make_program(self.layers, self.variables.steps), self.variables, size)
 
 
 @dataclass

@@ -18,7 +18,9 @@ from seqdiff.core.contracts import Conditioned
 
 
 @partial(
-    jax.tree_util.register_dataclass, data_fields=["owner", "letters", "weight", "averaged"], meta_fields=["steps"]
+    jax.tree_util.register_dataclass,
+    data_fields=["owner", "letters", "weight", "averaged"],
+    meta_fields=["steps", "averages"],
 )
 class Pool:
     """Which variable stands at each position, padded to the canvas.
@@ -29,10 +31,12 @@ class Pool:
         weight: float32 [L], of a position's log-probabilities.
         averaged: bool [G], variables whose pooled log-probabilities are normalised.
         steps: number of variables.
+        averages: whether any variable's log-probabilities are averaged.
     """
 
-    def __init__(self, owner: Array, letters: Array, weight: Array, averaged: Array, steps: int):
-        self.owner, self.letters, self.weight, self.averaged, self.steps = owner, letters, weight, averaged, steps
+    def __init__(self, owner: Array, letters: Array, weight: Array, averaged: Array, steps: int, averages: bool):
+        self.owner, self.letters, self.weight, self.averaged = owner, letters, weight, averaged
+        self.steps, self.averages = steps, averages
 
     @classmethod
     def make(cls, variables: Variables, size: int) -> "Pool":
@@ -47,20 +51,22 @@ class Pool:
         averaged = np.zeros(variables.steps, bool)
         averaged[variables.owner[variables.weight < 1]] = True
         arrays = (jnp.asarray(array) for array in (owner, letters, weight, averaged))
-        return cls(*arrays, steps=variables.steps)
+        return cls(*arrays, steps=variables.steps, averages=bool(averaged.any()))
 
     def gather(
-        self, log_proposal: Float[Array, "B L V"], canvas: Int[Array, "B L"]
+        self, log_proposal: Float[Array, "B L V"], canvas: Int[Array, "B L"], *, add: bool = False
     ) -> tuple[Float[Array, "B G V"], Int[Array, "B G"], Bool[Array, "B"]]:
         """The proposal and the canvas by variable, and whether no variable has two different letters.
 
-        A variable of which any member is committed is committed; MASK is V.
+        A variable of which any member is committed is committed; MASK is V. With ``add`` log-probabilities add whatever
+        the constraints ask, as the probability that independent letters are equal needs.
         """
         vocab = log_proposal.shape[-1]
         at = jnp.take_along_axis(log_proposal.astype(jnp.float32), self.letters[None], axis=-1)
-        at = at * self.weight[None, :, None]
+        at = at if add else at * self.weight[None, :, None]
         pooled = jnp.zeros((len(canvas), self.steps + 1, vocab)).at[:, self.owner].add(at)[:, :-1]
-        pooled = jnp.where(self.averaged[None, :, None], jax.nn.log_softmax(pooled, axis=-1), pooled)
+        if self.averages and not add:
+            pooled = jnp.where(self.averaged[None, :, None], jax.nn.log_softmax(pooled, axis=-1), pooled)
         letter = jnp.take_along_axis(self.letters[None], jnp.clip(canvas, 0, vocab - 1)[..., None], axis=-1)[..., 0]
         known = canvas < vocab
         nothing = jnp.full((len(canvas), self.steps + 1), vocab, jnp.int32)
@@ -95,10 +101,12 @@ class SharedProgram:
         length: Int[Array, "B"],
         hint: Int[Array, "B L"],
     ) -> Conditioned:
-        """See ``core.contracts.Program``."""
+        """See ``core.contracts.Program``; the evidence is of independent letters, so it counts ties however pooled."""
         pooled, letters, agree = self.pool.gather(log_proposal, canvas)
         steps = jnp.full_like(length, self.pool.steps)
         chosen, marginals, evidence = self.chain.condition(keys, pooled, letters, steps, letters)
+        if self.pool.averages:
+            evidence = self.log_evidence(log_proposal, canvas, length)
         padded = jnp.pad(marginals, ((0, 0), (0, 1), (0, 0)))[:, self.pool.owner]
         at = jnp.take_along_axis(padded, self.pool.letters[None], axis=-1)
         return Conditioned(self.pool.spread(chosen, canvas), at, jnp.where(agree, evidence, -jnp.inf))
@@ -107,6 +115,6 @@ class SharedProgram:
         self, log_proposal: Float[Array, "B L V"], canvas: Int[Array, "B L"], length: Int[Array, "B"]
     ) -> Float[Array, "B"]:
         """See ``core.contracts.Program``."""
-        pooled, letters, agree = self.pool.gather(log_proposal, canvas)
+        pooled, letters, agree = self.pool.gather(log_proposal, canvas, add=True)
         evidence = self.chain.log_evidence(pooled, letters, jnp.full_like(length, self.pool.steps))
         return jnp.where(agree, evidence, -jnp.inf)

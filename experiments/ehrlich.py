@@ -230,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m seqdiff.experiments.ehrlich",
         description="Draw feasible and optimal sequences of a random Ehrlich function (Stanton et al. 2024) and "
         "compare them with uniform letters. Each motif asked for is there in every optimal draw, so its value h is 1.",
-        epilog="example: python -m seqdiff.experiments.ehrlich --states 20 --length 64 --motifs 4 --motif-length 4 --n 16",
+        epilog="example: python -m seqdiff.experiments.ehrlich --length 64 --motifs 4 --motif-length 4 --n 16",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )

@@ -1,5 +1,7 @@
 """Counts, scales, budgets, ties and pairs: words, round trips, what is refused, and agreement with Biopython."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from Bio.SeqUtils import molecular_weight
@@ -144,7 +146,9 @@ def test_scales_agree_with_biopython(text: str):
 )
 def test_a_rounded_sum_never_lets_a_text_out_of_the_window(text: str, shift: float, options: dict):
     mass = molecular_weight(text, "protein")
-    (constraint,) = parse([{"sum": {"property": "mass", "min": mass + shift - 10, "max": mass + shift} | options}], PROTEIN)
+    (constraint,) = parse(
+        [{"sum": {"property": "mass", "min": mass + shift - 10, "max": mass + shift} | options}], PROTEIN
+    )
     assert isinstance(constraint, Scale)
     layout = Layout(PROTEIN, 12, 12)
     (part,) = constraint.lower(layout).sums
@@ -162,7 +166,9 @@ def test_routes():
     pairs = [[i, 60 - i] for i in range(1, 29)]
     forest = compiled([{"pair": {"positions": pairs, "allowed": [["KR", "DE"], ["DE", "KR"]]}}], 60)
     assert (forest.guarantee, forest.states, forest.parts[0].route) == ("exact", 2, "forest")
-    crossing = compiled([{"pair": {"positions": pairs, "allowed": [["KR", "DE"], ["DE", "KR"]]}}, SEQUON], 60, budget=64)
+    crossing = compiled(
+        [{"pair": {"positions": pairs, "allowed": [["KR", "DE"], ["DE", "KR"]]}}, SEQUON], 60, budget=64
+    )
     assert crossing.guarantee == "feasible"
     assert "over 64 joint states" in crossing.explain()[0]["note"]
     copies = compiled([{"tied": {"groups": [["1-10", "15-24"]]}}, SEQUON], 30)
@@ -182,7 +188,11 @@ def test_a_palindrome_is_its_own_reverse_complement():
     ("items", "length", "guarantee"),
     [
         ([{"tied": {"period": 12}}, {"charge": {"exactly": 3}}, SEQUON], 36, "exact"),
-        ([{"tied": {"groups": [["1-10", "15-24"]]}}, SEQUON, {"repeat": {"length": 3, "region": "5-20"}}], 30, "feasible"),
+        (
+            [{"tied": {"groups": [["1-10", "15-24"]]}}, SEQUON, {"repeat": {"length": 3, "region": "5-20"}}],
+            30,
+            "feasible",
+        ),
     ],
 )
 def test_designs_obey(items: list[dict], length, guarantee: str):
@@ -194,3 +204,15 @@ def test_designs_obey(items: list[dict], length, guarantee: str):
     if guarantee == "feasible":
         again = seqdiff.design(n=2, **keys)
         assert again.sequences == designs.sequences[:2]
+
+
+def test_the_evidence_counts_ties_however_they_are_pooled():
+    """Three equal letters of twenty equally likely ones: one in 400, twice."""
+    for pool in ("mean", "sum"):
+        program = compiled([{"tied": {"groups": [[1, 3, 5], [2, 4, 6]], "pool": pool}}], 6).program(8)
+        flat = jnp.full((1, 8, 20), -np.log(20.0), jnp.float32)
+        canvas = jnp.full((1, 8), PROTEIN.mask, jnp.int32)
+        keys, length = jax.random.split(jax.random.key(0), 1), jnp.array([6], jnp.int32)
+        found = program.condition(keys, flat, canvas, length, canvas)
+        assert float(found.log_evidence[0]) == pytest.approx(-2 * np.log(400), abs=1e-4)
+        assert float(program.log_evidence(flat, canvas, length)[0]) == pytest.approx(-2 * np.log(400), abs=1e-4)

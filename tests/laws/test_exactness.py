@@ -43,6 +43,25 @@ CASES = {
     ),
     "length range": ([{"count": {"letters": "A", "exactly": 2}}, {"pattern": {"regex": "AB"}}], (3, 6), 4096),
     "one placement": ([{"pattern": {"regex": "A...B"}}, {"forbid": {"positions": 2, "letters": "D"}}], (7, 7), 8),
+    "shared letters": (
+        [{"tied": {"groups": [[1, 4], [2, 6]], "pool": "sum"}}, {"count": {"letters": "A", "min": 2, "max": 3}}],
+        (6, 6),
+        4096,
+    ),
+    "copies": ([{"tied": {"period": 3, "pool": "sum"}}, {"pattern": {"regex": "AB|C.C", "exactly": 0}}], (6, 6), 4096),
+    "palindrome": (
+        [{"tied": {"palindrome": "1-6", "pool": "sum"}}, {"count": {"letters": "AC", "max": 3, "region": "2-6"}}],
+        (6, 6),
+        4096,
+    ),
+    "forest": (
+        [
+            {"pair": {"positions": [[1, 6], [5, 2], [2, 3]], "allowed": ["AA", "BC", ["CD", "D"]]}},
+            {"sum": {"weights": {"A": 1, "B": -1}, "min": 0, "max": 1}},
+        ],
+        (6, 6),
+        4096,
+    ),
     "whole, one placement": ([{"pattern": {"regex": ".*A...B.*", "matches": True}}], (7, 7), 8),
 }
 
