@@ -1,6 +1,13 @@
-"""Strict numerics for the whole session: what JAX would promote or reuse in silence is an error here."""
+"""Strict numerics for the whole session: what JAX would promote or reuse in silence is an error here.
 
-import jax
+The tests compile hundreds of small programs and run each for moments, so the compiler is told not to optimise.
+"""
+
+import os
+
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+
+import jax  # noqa: E402
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
