@@ -87,7 +87,9 @@ class Tied:
         for region in (self.region, *(region for group in self.groups for region in group)):
             region.check(layout, "tied")
         groups = self._positions(layout.max_length)
-        return Lowered(ties=(Tie(tuple(groups), self.mean),) if groups else ())
+        if not groups:
+            raise InputError(f"{self.describe()} ties nothing in a design of {layout.max_length}")
+        return Lowered(ties=(Tie(tuple(groups), self.mean),))
 
     def holds(self, text: str) -> Verdict:
         partner = dict(self.partners)

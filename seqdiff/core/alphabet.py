@@ -124,6 +124,8 @@ class Alphabet:
         Raises:
             InputError: ``text`` is neither.
         """
+        if text in ("True", "False"):
+            raise InputError('YAML reads NO, ON, Y and the like as true or false; put letters in quotes, such as "NO"')
         if text in self.groups:
             text = self.groups[text]
         elif extra := [letter for letter in text if letter not in self.letters]:

@@ -56,6 +56,7 @@ def test_words_and_round_trips(item: dict, words: str):
     [
         ({"count": {"letters": "C", "percent": [50, 20]}}, "need 0 <= lowest <= highest <= 100"),
         ({"count": {"letters": "C", "percent": [0, 20], "max": 3}}, "'percent' cannot stand beside 'max'"),
+        ({"count": {"letters": False, "max": 1}}, "put letters in quotes"),
         ({"charge": {}}, "needs 'min', 'max' or 'exactly'"),
         ({"charge": {"min": 2, "max": -2}}, "min=2 is more than max=-2"),
         ({"charge": {"max": 2, "histidine": 2}}, "not a charge from 0 to 1"),
@@ -88,6 +89,7 @@ def test_refusals(item: dict, message: str):
         ({"mutations": {"parent": "MKV", "max": 2}}, "the parent has 3 residues, designs have 40"),
         ({"identity": {"known": {"nedd8": "MKV"}, "max": 0.5}}, "nedd8 has 3 residues"),
         ({"tied": {"groups": [["1-3", "40-42"]]}}, "position 42 is out of range"),
+        ({"tied": {"period": 40}}, "ties nothing in a design of 40"),
         ({"pair": {"positions": [[1, 41]], "allowed": ["CC"]}}, "position 41 is out of range"),
         ({"sum": {"property": "mass", "max": 9, "resolution": 1e-5}}, "too fine"),
     ],
