@@ -83,7 +83,7 @@ SUMS = st.one_of(
 )
 LINKS = st.one_of(
     st.builds(
-        lambda p, pool: {"tied": {"period": p, "pool": pool}}, st.integers(1, 5), st.sampled_from(["sum", "mean"])
+        lambda p, pool: {"tied": {"period": p, "pool": pool}}, st.integers(1, 4), st.sampled_from(["sum", "mean"])
     ),
     st.sampled_from(
         [
