@@ -19,7 +19,7 @@ MAX_WORD, MAX_WORDS = 64, 512
 _State = TypeVar("_State", bound=Hashable)
 
 
-class _Interned(Generic[_State]):
+class Interned(Generic[_State]):
     """Numbers states in the order of their discovery."""
 
     def __init__(self, start: _State):
@@ -53,7 +53,7 @@ class _Subsets:
         return union
 
 
-class MatchCounter(_Interned[tuple[int, int]]):
+class MatchCounter(Interned[tuple[int, int]]):
     """Accepts texts in which matches end at ``low`` to ``high`` distinct positions.
 
     A state is (set of open positions, matches so far); ``_START`` marks the start of the text. Counting stops
@@ -117,7 +117,7 @@ class MatchCounter(_Interned[tuple[int, int]]):
         return count >= self._low and (self._high is None or count <= self._high)
 
 
-class FullMatch(_Interned[int]):
+class FullMatch(Interned[int]):
     """Accepts texts that the pattern matches from end to end."""
 
     _START = -1

@@ -9,20 +9,19 @@ Each reader has a *mode* per step (what its automaton does with the letter; -1: 
 accept.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 import networkx as nx
 import numpy as np
 
+from seqdiff.constraints.automaton import DEAD, Interned
 from seqdiff.constraints.parts import Automaton, Pairs, Scan, Sum, Tie
 from seqdiff.core.layout import Layout
 
-DEAD = -1
 IDLE = -1
 EXPLORED = 64
-_State = TypeVar("_State", bound=Hashable)
 
 
 class Stepper(Protocol):
@@ -221,22 +220,7 @@ class _Still:
         return self._automaton.accepts(state)
 
 
-class _Numbered(Generic[_State]):
-    """Numbers states in the order of their discovery."""
-
-    def __init__(self, start: _State):
-        self.states: list[_State] = [start]
-        self._numbers: dict[_State, int] = {start: 0}
-        self.start = 0
-
-    def number(self, state: _State) -> int:
-        found = self._numbers.setdefault(state, len(self.states))
-        if found == len(self.states):
-            self.states.append(state)
-        return found
-
-
-class _Powers(_Numbered[bytes]):
+class _Powers(Interned[bytes]):
     """What a stretch does to every state of an automaton, so that several copies of the stretch are read at once.
 
     A state is a map from states to states (an element of the transition monoid), kept as the bytes of an int32 array.
@@ -264,7 +248,7 @@ class _Powers(_Numbered[bytes]):
         return cls(table, np.array([automaton.accepts(state) for state in seen]), 0, copies)
 
     def row(self, state: int, mode: int) -> np.ndarray:
-        now = np.frombuffer(self.states[state], np.int32)
+        now = np.frombuffer(self[state], np.int32)
         after = np.ascontiguousarray(self._table[now].T)
         alive = after[:, self._from] >= 0
         return np.array(
@@ -272,7 +256,7 @@ class _Powers(_Numbered[bytes]):
         )
 
     def accepts(self, state: int, length: int) -> bool:
-        moves, place = np.frombuffer(self.states[state], np.int32), self._from
+        moves, place = np.frombuffer(self[state], np.int32), self._from
         for _ in range(self._copies):
             place = int(moves[place])
             if place == DEAD:
@@ -302,7 +286,7 @@ class _Counter:
         return (low is None or total >= low) and (high is None or total <= high)
 
 
-class _Memory(_Numbered[tuple[tuple[int, ...], int]]):
+class _Memory(Interned[tuple[tuple[int, ...], int]]):
     """State: the class of the first letter of every open pair (-1: not open), and how many pairs have held."""
 
     def __init__(self, part: Pairs, variables: Variables):
@@ -327,7 +311,7 @@ class _Memory(_Numbered[tuple[tuple[int, ...], int]]):
         self._left = {step: sum(len(self._closes.get(s, ())) for s in self.events if s > step) for step in self.events}
 
     def row(self, state: int, mode: int) -> np.ndarray:
-        memory, tally = self.states[state]
+        memory, tally = self[state]
         return np.array([self._after(list(memory), tally, mode, v) for v in range(self._tables[0].shape[1])])
 
     def _after(self, memory: list[int], tally: int, step: int, letter: int) -> int:
@@ -340,4 +324,4 @@ class _Memory(_Numbered[tuple[tuple[int, ...], int]]):
         return self.number((tuple(memory), tally)) if possible else DEAD
 
     def accepts(self, state: int, length: int) -> bool:
-        return self._low <= self.states[state][1] <= self._high
+        return self._low <= self[state][1] <= self._high
