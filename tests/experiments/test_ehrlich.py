@@ -136,7 +136,7 @@ def test_constraints_hold_exactly_where_the_value_says():
             assert (all(constraint.holds(text).ok for constraint in feasible + optimal)) == (value == 1)
 
 
-@pytest.mark.parametrize(("states", "seed"), [(20, 0), (20, 1), (20, 2), (7, 3)])
+@pytest.mark.parametrize(("states", "seed"), [(20, 0), (7, 3)])
 def test_every_design_is_feasible(states: int, seed: int):
     function = make_ehrlich(states=states, length=24, motifs=2, motif_length=4, seed=seed)
     constraints = function.feasibility()
@@ -146,7 +146,7 @@ def test_every_design_is_feasible(states: int, seed: int):
     assert len(set(designs.sequences)) == 64
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_every_design_is_optimal(seed: int):
     function = make_ehrlich(states=20, length=20, motifs=2, motif_length=4, seed=seed)
     constraints = function.feasibility() + function.optimality()

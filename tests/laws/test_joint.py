@@ -133,7 +133,7 @@ def build(items: list[dict], budget: int) -> tuple[list[Constraint], Compiled | 
         return constraints, None, truth
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(ITEMS)
 def test_the_automaton_accepts_what_the_checks_accept(items: list[dict]):
     _, compiled, truth = build(items, 4096)

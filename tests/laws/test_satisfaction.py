@@ -69,7 +69,7 @@ def _sample(
     return [alphabet.decode(row[row < letters]) for _, samples in batches for row in samples.tokens]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     items=_constraints,
     low=st.integers(4, LENGTH),
