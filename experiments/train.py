@@ -22,7 +22,7 @@ from seqdiff.experiments.schema import TrainConfig
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
 from seqdiff.models.store import load_model, save_model
-from seqdiff.process.absorbing import Absorbing
+from seqdiff.process.noise import Process
 from seqdiff.process.schedules import SCHEDULES
 from seqdiff.training.data import crop_batches
 from seqdiff.training.loop import fit
@@ -44,7 +44,7 @@ def train(config: TrainConfig) -> Path:
         raise unknown_key("weighting", config.weighting, ("bound", "masked"))
     sequences = [PROTEIN.encode(str(record.seq)) for record in read_fasta(config.data.train)]
     denoiser = _start(config)
-    process = Absorbing(PROTEIN.mask, SCHEDULES[config.schedule]())
+    process = Process(mask=PROTEIN.mask, schedule=SCHEDULES[config.schedule]())
     options = config.optimizer
     rate = learning_rate(
         peak=options.rate, steps=config.steps, warmup=options.warmup, decay_fraction=options.decay_fraction

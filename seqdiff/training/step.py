@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from seqdiff.process.absorbing import Absorbing, low_discrepancy_times
+from seqdiff.process.noise import Process, low_discrepancy_times
 from seqdiff.process.losses import LossParts, weighted_loss
 
 Params = Any
@@ -69,7 +69,7 @@ def loss_fn(
     tokens: Int[Array, "batch length"],
     *,
     apply: Apply,
-    process: Absorbing,
+    process: Process,
     pad: int,
     times: tuple[float, float],
     weighting: Weighting,
@@ -96,7 +96,7 @@ def loss_fn(
 def make_step(
     *,
     apply: Apply,
-    process: Absorbing,
+    process: Process,
     optimizer: optax.GradientTransformation,
     pad: int,
     times: tuple[float, float],

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from seqdiff.process.absorbing import Absorbing, low_discrepancy_times
+from seqdiff.process.noise import Process, low_discrepancy_times
 from seqdiff.process.losses import masked_cross_entropy, weighted_loss
 from seqdiff.process.schedules import SCHEDULES
 
@@ -26,7 +26,7 @@ def test_weight_is_the_log_derivative(name: str):
 
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_corruption_masks_open_positions_at_the_stated_rate(name: str):
-    process = Absorbing(4, SCHEDULES[name]())
+    process = Process(mask=4, schedule=SCHEDULES[name]())
     x0 = jnp.tile(jnp.arange(4), 5000)
     open = jnp.arange(20_000) < 16_000
     noisy = np.asarray(process.corrupt(jax.random.key(2), x0, jnp.float32(0.6), open))
@@ -86,7 +86,7 @@ def test_mean_weighted_loss_is_the_bound():
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_reverse_step_undoes_the_forward_one(name: str):
     """Masked at s is masked at t; of those masked at t, ``1 - reveal_probability`` were masked at s already (Bayes)."""
-    process = Absorbing(4, SCHEDULES[name]())
+    process = Process(mask=4, schedule=SCHEDULES[name]())
     s, t = jnp.float32(0.3), jnp.float32(0.7)
     kept = (1 - process.reveal_probability(t, s)) * (1 - process.schedule.alpha(t))
     assert float(kept) == pytest.approx(float(1 - process.schedule.alpha(s)), rel=1e-5)
