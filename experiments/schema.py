@@ -31,6 +31,7 @@ class NetworkConfig:
     use_bias: bool = False
     residual_scale: bool = True
     time_conditioning: bool = False
+    self_conditioning: bool = False
 
 
 @dataclass
@@ -51,18 +52,28 @@ class OptimizerConfig:
 class TrainConfig:
     """``seqdiff train``.
 
-    Mask rates are drawn from ``min_time`` to ``max_time`` through the schedule. ``weighting: bound`` trains on the
-    likelihood bound; ``masked`` on the mean over masked letters, which is less noisy and cares less for low rates.
+    ``process`` is the noise: ``absorbing`` (MASK), ``uniform`` (random letters; ``network.time_conditioning=true``
+    helps, since the canvas does not show how noisy it is) or ``hybrid`` (mostly MASK; ``uniform`` sets the share of
+    random letters, 0.1 by default). Times are drawn from ``min_time`` to ``max_time`` and become noise levels through
+    the schedule.
+
+    ``objective``: ``bound`` trains on the likelihood bound; ``any_order`` on the same from counts of masked letters,
+    with less variance; ``masked`` on the mean over masked letters, which is less noisy and cares less for low levels;
+    ``cross_entropy`` on the mean over all letters (uniform and hybrid); ``score_entropy`` makes the network put out
+    ratios of probabilities (absorbing and uniform). ``masked`` and ``any_order`` need the absorbing process.
+
     ``stop_at`` ends this invocation early without changing the schedule; run again to go on.
     """
 
     data: DataConfig = field(default_factory=DataConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    process: str = "absorbing"
+    uniform: float | None = None
     schedule: str = "linear"
     min_time: float = 0.02
     max_time: float = 1.0
-    weighting: str = "bound"
+    objective: str = "bound"
     length: int = 128
     batch: int = 32
     steps: int = 1000

@@ -8,7 +8,7 @@ import csv
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -22,12 +22,13 @@ from seqdiff.experiments.schema import TrainConfig
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
 from seqdiff.models.store import load_model, save_model
-from seqdiff.process.noise import Process
+from seqdiff.process.losses import Objective, check_objective
+from seqdiff.process.noise import PROCESSES, Process
 from seqdiff.process.schedules import SCHEDULES
 from seqdiff.training.data import crop_batches
-from seqdiff.training.loop import fit
+from seqdiff.training.loop import Batches, fit
 from seqdiff.training.optimizer import learning_rate, make_optimizer
-from seqdiff.training.step import init_state, make_step
+from seqdiff.training.step import init_state, make_step, output_of
 
 
 def train(config: TrainConfig) -> Path:
@@ -38,13 +39,11 @@ def train(config: TrainConfig) -> Path:
     """
     console = Console(stderr=True)
     out = Path(config.out)
-    if config.schedule not in SCHEDULES:
-        raise unknown_key("schedule", config.schedule, SCHEDULES)
-    if config.weighting not in ("bound", "masked"):
-        raise unknown_key("weighting", config.weighting, ("bound", "masked"))
+    process = _process(config)
+    check_objective(config.objective, process)
+    objective = cast(Objective, config.objective)
     sequences = [PROTEIN.encode(str(record.seq)) for record in read_fasta(config.data.train)]
     denoiser = _start(config)
-    process = Process(mask=PROTEIN.mask, schedule=SCHEDULES[config.schedule]())
     options = config.optimizer
     rate = learning_rate(
         peak=options.rate, steps=config.steps, warmup=options.warmup, decay_fraction=options.decay_fraction
@@ -54,10 +53,12 @@ def train(config: TrainConfig) -> Path:
     )
     graphdef = denoiser.graphdef
 
-    def apply(params: Any, tokens: jax.Array, attend: jax.Array, time: jax.Array) -> jax.Array:
+    def apply(
+        params: Any, tokens: jax.Array, attend: jax.Array, time: jax.Array, previous: jax.Array | None
+    ) -> jax.Array:
         from flax import nnx
 
-        return nnx.merge(graphdef, params)(tokens, attend, time)
+        return nnx.merge(graphdef, params)(tokens, attend, time, previous=previous)
 
     step = make_step(
         apply=apply,
@@ -65,10 +66,12 @@ def train(config: TrainConfig) -> Path:
         optimizer=optimizer,
         pad=PROTEIN.pad,
         times=(config.min_time, config.max_time),
-        weighting=config.weighting,
+        objective=objective,
         ema_decay=options.ema_decay,
+        self_conditioning=denoiser.self_conditioning,
     )
-    batches = crop_batches(sequences, PROTEIN, length=config.length, batch=config.batch, seed=config.seed)
+    windows = crop_batches(sequences, PROTEIN, length=config.length, batch=config.batch, seed=config.seed)
+    batches = cast(Batches, windows)
     residues = sum(map(len, sequences))
     size = sum(leaf.size for leaf in jax.tree.leaves(denoiser.params))
     console.print(
@@ -79,9 +82,9 @@ def train(config: TrainConfig) -> Path:
         "network": denoiser.config.to_dict(),
         "optimizer": asdict(options) | {"decay_fraction": None},
         "data": {"file": Path(config.data.train).name, "sequences": len(sequences), "residues": residues},
-        "schedule": config.schedule,
+        "process": {"uniform": process.uniform, "schedule": config.schedule},
         "times": [config.min_time, config.max_time],
-        "weighting": config.weighting,
+        "objective": config.objective,
         "length": config.length,
         "batch": config.batch,
         "seed": config.seed,
@@ -102,11 +105,28 @@ def train(config: TrainConfig) -> Path:
             save_every=config.save_every,
             report=report,
         )
-    averaged = NetworkDenoiser(graphdef, jax.device_get(state.average), denoiser.config, PROTEIN)
+    weights = jax.device_get(state.average)
+    averaged = NetworkDenoiser(graphdef, weights, denoiser.config, PROTEIN, process, output_of(objective))
     notes = description | {"steps": int(state.step), "tokens": int(state.step) * config.batch * config.length}
     save_model(out / "model", averaged, notes=notes)
     console.print(f"model written to {out / 'model'}")
     return out / "model"
+
+
+def _process(config: TrainConfig) -> Process:
+    if config.schedule not in SCHEDULES:
+        raise unknown_key("schedule", config.schedule, SCHEDULES)
+    if config.process not in PROCESSES:
+        raise unknown_key("process", config.process, PROCESSES)
+    uniform = PROCESSES[config.process]
+    if config.uniform is not None:
+        if config.process != "hybrid" or not 0.0 < config.uniform < 1.0:
+            raise InputError(
+                f"uniform={config.uniform:g} with process={config.process}: it is the share of random letters of "
+                "process=hybrid, between 0 and 1"
+            )
+        uniform = config.uniform
+    return Process(mask=PROTEIN.mask, uniform=uniform, schedule=SCHEDULES[config.schedule]())
 
 
 def _start(config: TrainConfig) -> NetworkDenoiser:
@@ -122,7 +142,7 @@ def _start(config: TrainConfig) -> NetworkDenoiser:
 class _Reporter:
     """A progress bar on the terminal and a row per report in ``log.csv``."""
 
-    FIELDS = ("step", "loss", "masked_loss", "grad_norm", "tokens_per_second", "seconds")
+    FIELDS: tuple[str, ...] = ("step", "loss", "cross_entropy", "grad_norm", "tokens_per_second", "seconds")
 
     def __init__(self, path: Path, console: Console, steps: int):
         self._path, self._started = path, time.perf_counter()

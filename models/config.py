@@ -29,7 +29,9 @@ class TransformerConfig:
         mlp: ``swiglu`` or ``gelu``.
         use_bias: biases in the linear maps of the blocks.
         residual_scale: divide each residual branch by ``sqrt(depth / 36)`` (ESM3 and ESM C).
-        time_conditioning: modulate the norms by the diffusion time (adaLN-Zero, Peebles & Xie 2023).
+        time_conditioning: modulate the norms by the noise level (adaLN-Zero, Peebles & Xie 2023). The absorbing process
+            does not need it, because the number of masks tells the level; with letters as noise it helps.
+        self_conditioning: read an earlier prediction of the same canvas (Chen et al. 2023, Analog Bits).
         relations: number of relation types whose embedding biases attention; 0 for none.
         frame: put begin and end tokens around the canvas, so that the network knows where the chain ends.
     """
@@ -49,6 +51,7 @@ class TransformerConfig:
     use_bias: bool = False
     residual_scale: bool = True
     time_conditioning: bool = False
+    self_conditioning: bool = False
     relations: int = 0
     frame: bool = True
 

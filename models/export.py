@@ -28,6 +28,7 @@ _REQUIRED: dict[str, Any] = {
     "mlp": "swiglu",
     "residual_scale": True,
     "time_conditioning": False,
+    "self_conditioning": False,
     "relations": 0,
     "frame": True,
 }
@@ -53,6 +54,8 @@ def export_transformers(denoiser: NetworkDenoiser, folder: Path) -> Path:
             raise InputError(
                 f"ESM C has {name}={wanted!r}, this model {getattr(config, name)!r}; it cannot be exported"
             )
+    if not denoiser.process.absorbing or denoiser.output != "letters":
+        raise InputError("ESM C predicts masked letters; only a model of the absorbing process can be exported")
     if sorted(alphabet.letters) != sorted(_LETTERS):
         raise InputError(f"ESM C reads the twenty amino acids, this model {alphabet.letters!r}")
     if folder.exists() and any(folder.iterdir()):

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import numpy as np
@@ -11,6 +11,9 @@ from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, abstract_denoiser
+from seqdiff.process.noise import Process
+from seqdiff.process.schedules import SCHEDULES, schedule_name
+from seqdiff.process.score_entropy import Output
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 BUNDLED = Path(__file__).resolve().parent / "bundled"
@@ -48,6 +51,8 @@ def save_model(folder: Path, denoiser: NetworkDenoiser, *, notes: dict[str, Any]
         "format": FORMAT,
         "alphabet": {"name": alphabet.name, "letters": alphabet.letters},
         "network": denoiser.config.to_dict(),
+        "process": {"uniform": denoiser.process.uniform, "schedule": schedule_name(denoiser.process.schedule)},
+        "output": denoiser.output,
         "notes": notes,
     }
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
@@ -84,13 +89,25 @@ def load_model(name_or_path: str | Path, alphabet: Alphabet, *, dtype: str = "fl
         raise InputError(f"model {name_or_path} reads letters {letters}, the request uses {alphabet.letters}")
     shapes = abstract_denoiser(TransformerConfig.from_dict(config["network"]), alphabet)
     params = _fill(shapes.params, _read_tensors(folder / WEIGHTS), folder / WEIGHTS, dtype)
-    return NetworkDenoiser(shapes.graphdef, params, shapes.config, alphabet)
+    process, output = _process(config, alphabet, folder / CONFIG)
+    return NetworkDenoiser(shapes.graphdef, params, shapes.config, alphabet, process, output)
 
 
 def model_notes(name_or_path: str | Path) -> dict[str, Any]:
     """What ``config.json`` says of how the model was trained."""
     folder = BUNDLED / str(name_or_path) if str(name_or_path) in bundled_names() else Path(name_or_path)
     return json.loads((folder / CONFIG).read_text())["notes"]
+
+
+def _process(config: dict[str, Any], alphabet: Alphabet, path: Path) -> tuple[Process, Output]:
+    """The process and output of a model; absorbing and letters where its file does not say."""
+    data = {"uniform": 0.0, "schedule": "linear"} | config.get("process", {})
+    output = config.get("output", "letters")
+    if data["schedule"] not in SCHEDULES:
+        raise InputError(f"{path}: {unknown_key('schedule', data['schedule'], SCHEDULES)}")
+    if output not in get_args(Output):
+        raise InputError(f"{path}: {unknown_key('output', output, get_args(Output))}")
+    return Process(mask=alphabet.mask, uniform=data["uniform"], schedule=SCHEDULES[data["schedule"]]()), output
 
 
 def _read_tensors(path: Path) -> dict[str, jax.Array]:

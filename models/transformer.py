@@ -159,6 +159,12 @@ class Transformer(nnx.Module):
         self.layers = nnx.List([Block(config, rngs) for _ in range(config.depth)])
         self.norm = _norm(config, config.width, bias=False, rngs=rngs)
         self.lm_head = Head(config, rngs)
+        zeros = nnx.initializers.zeros_init()
+        self.embed_previous = (
+            nnx.Linear(config.num_letters, config.width, use_bias=False, kernel_init=zeros, rngs=rngs)
+            if config.self_conditioning
+            else None
+        )
 
     def __call__(
         self,
@@ -166,14 +172,17 @@ class Transformer(nnx.Module):
         attend: Bool[Array, "B L"],
         time: Float[Array, "B"] | None = None,
         relations: Int[Array, "B L L"] | None = None,
+        previous: Float[Array, "B L V"] | None = None,
     ) -> Float[Array, "B L V"]:
         """Logits of the clean letter at each position.
 
         Args:
             tokens: token ids, letters and specials.
             attend: true at real tokens, false at padding.
-            time: diffusion time in [0, 1] per row; read with ``time_conditioning`` only.
+            time: noise level in [0, 1] per row; read with ``time_conditioning`` only.
             relations: relation type of each pair of positions; read with ``relations > 0`` only.
+            previous: letter probabilities of an earlier prediction, zero where there is none; read with
+                ``self_conditioning`` only. They enter by a linear map without bias, so zero and None are the same.
         """
         x = self.embed_tokens(tokens)
         if self.embed_positions is not None:
@@ -182,6 +191,8 @@ class Transformer(nnx.Module):
                     f"{tokens.shape[1]} tokens exceed the model's {self.config.max_length} learned positions"
                 )
             x = x + self.embed_positions(jnp.arange(tokens.shape[1]))[None]
+        if self.embed_previous is not None and previous is not None:
+            x = x + self.embed_previous(previous.astype(x.dtype))
         hidden_time = None
         if self.time_in is not None:
             if time is None:

@@ -18,6 +18,7 @@ _EPILOG = """examples:
   seqdiff check zinc_finger.yaml                      what the constraints mean and cost, without a model
   seqdiff backtranslate designs.fasta host=e_coli     DNA that encodes them
   seqdiff score designs.fasta                         likelihood of given sequences
+  seqdiff score mutants.tsv parent=wild_type.fasta    effect of mutations
   seqdiff train data.train=my.fasta steps=2000 out=runs/mine
   seqdiff evaluate model=runs/mine/model data=[held_out.fasta]
   seqdiff export runs/mine/model --format transformers out=esmc-mine
@@ -105,10 +106,18 @@ def _parser() -> argparse.ArgumentParser:
     command(
         "score",
         _score,
-        "likelihood of the sequences of a FASTA file",
-        "  seqdiff score designs.fasta\n"
-        "  seqdiff score designs.fasta method=pseudo model=runs/mine/model out=scores.csv\n",
-        ("FASTA", Path, "sequences, plain or gzip"),
+        "likelihood of given sequences, or effect of mutations",
+        "  seqdiff score designs.fasta                        # likelihood bound of each sequence\n"
+        "  seqdiff score designs.fasta method=path orders=8\n"
+        "  seqdiff score designs.fasta method=pseudo model=runs/mine/model out=scores.csv\n"
+        "  seqdiff score library.csv method=pseudo against=affinity out=scored.csv\n"
+        "  seqdiff score mutants.tsv parent=wild_type.fasta   # log-odds of M182T, A42G:M182T, ...\n"
+        "  seqdiff score mutants.csv parent=wild_type.fasta method=wild_type_marginal offset=23 against=fitness\n"
+        "\n"
+        "A table (.csv, .tsv) has a column 'sequence', or a column 'mutant' that counts parent=FILE from 1 + offset.\n"
+        "out=FILE keeps its columns and adds the scores. Methods: bound (samples=16), path (orders=4), pseudo;\n"
+        "masked_marginal and wild_type_marginal for mutants. Other keys: seed, model, tokens_per_batch.\n",
+        ("FILE", Path, "sequences (FASTA, .csv, .tsv) or mutants (.csv, .tsv), plain, gzip or xz"),
     )
     command(
         "train",
@@ -217,7 +226,7 @@ def _score(args: Any) -> None:
     from seqdiff.request.score import ScoreOptions, score_file
 
     _use_compilation_cache()
-    score_file(args.fasta, ScoreOptions.from_mapping(apply_overrides({}, parse_overrides(args.overrides))))
+    score_file(args.file, ScoreOptions.from_mapping(apply_overrides({}, parse_overrides(args.overrides))))
 
 
 def _train(args: Any) -> None:

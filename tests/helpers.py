@@ -10,6 +10,20 @@ from jaxtyping import Array
 
 from seqdiff.constraints import Constraint, parse_constraint
 from seqdiff.core.alphabet import Alphabet
+from seqdiff.sampling.planners import (
+    PLANNERS,
+    Ancestral,
+    Blocks,
+    Confidence,
+    EntropyBound,
+    Flow,
+    Gibbs,
+    Order,
+    Random,
+    ReMDM,
+    UntilStable,
+    diffusion_gemma,
+)
 
 TINY = Alphabet("tiny", "ABCD", {"vowel": "A"}, complement="BADC")
 
@@ -67,3 +81,19 @@ class Neighbours:
         open = self.table.shape[0] - 1
         padded = jnp.pad(canvas, ((0, 0), (1, 1)), constant_values=open)
         return self.table[padded[:, :-2], padded[:, 2:]]
+
+
+EVERY_PLANNER = {
+    **{name: cls() for name, cls in PLANNERS.items() if name not in ("order", "blocks", "until_stable", "gibbs")},
+    "order": Order(priority=np.array([5, 1, 1, 0, 9], np.int32)),
+    "blocks": Blocks(inner=Confidence(), size=4),
+    "diffusion_gemma": diffusion_gemma(entropy=0.5),
+    "until_stable": UntilStable(inner=Ancestral(), entropy=0.5),
+    "gibbs": Gibbs(inner=Random(), rounds=3, sites=2),
+    "informed": Gibbs(inner=EntropyBound(), rounds=2, informed=True),
+    "flow_back": Flow(stochasticity=2.0),
+    "remdm_rescale": ReMDM(rule="rescale", eta=0.5),
+    "remdm_confidence": ReMDM(rule="confidence", eta=0.9),
+    "confidence_noise": Confidence(noise=0.5),
+}
+"""Every planner, every rule."""

@@ -15,9 +15,9 @@ stage() { # name, start, then overrides
 # The likelihood bound on short crops, constant rate.
 stage 1 "" optimizer.rate=0.002 optimizer.decay_fraction=0 length=128 batch=32 steps=1100
 # Mean over masked letters: less noisy, so more is learned from each residue. A short decay, then a long constant run.
-stage 2 1 weighting=masked min_time=0.05 max_time=0.8 optimizer.rate=0.002 optimizer.warmup=20 \
+stage 2 1 objective=masked min_time=0.05 max_time=0.8 optimizer.rate=0.002 optimizer.warmup=20 \
   optimizer.decay_fraction=0.9 optimizer.ema_decay=0.9 length=128 batch=32 steps=200 seed=5
-stage 3 2 weighting=masked min_time=0.05 max_time=0.8 optimizer.rate=0.002 optimizer.warmup=50 \
+stage 3 2 objective=masked min_time=0.05 max_time=0.8 optimizer.rate=0.002 optimizer.warmup=50 \
   optimizer.decay_fraction=0 length=128 batch=32 steps=1700 seed=1
 # The bound again, on windows of 384 tokens, decaying to zero.
 stage 4 3 min_time=0.05 optimizer.rate=0.002 optimizer.warmup=20 optimizer.decay_fraction=0.98 \

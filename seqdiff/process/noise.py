@@ -98,7 +98,7 @@ class Process:
         coin_key, noise_key = jax.random.split(key)
         step = alpha_t / alpha_s
         fresh = (1.0 - step) * self.noise_probability(z)
-        keep = alpha_t * (z == x0) + step * (1.0 - alpha_s) * self.noise_probability(z)
+        keep = jnp.where(z == x0, alpha_t, 0.0) + step * (1.0 - alpha_s) * self.noise_probability(z)
         clean, noise = fresh * alpha_s, fresh * (1.0 - alpha_s)
         coin = jax.random.uniform(coin_key, z.shape) * (keep + clean + noise)
         drawn = jnp.where(coin < keep + clean, x0, self.noise(noise_key, z.shape))

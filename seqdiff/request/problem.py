@@ -12,6 +12,7 @@ from seqdiff.core.errors import InputError
 from seqdiff.core.layout import format_positions
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.properties import BACKGROUND
+from seqdiff.process.noise import Process
 from seqdiff.request.spec import DesignSpec
 from seqdiff.sampling.batches import Plan
 
@@ -37,8 +38,12 @@ class Problem:
         """Positions of the padded canvas: lengths are rounded up so that close ones share a compiled loop."""
         return -(-self.spec.length[1] // BUCKET) * BUCKET
 
-    def plan(self) -> Plan:
-        """What the sampler needs beside a denoiser and the program; determined letters are on the canvas already."""
+    def plan(self, process: Process | None = None) -> Plan:
+        """What the sampler needs beside a denoiser and the program; determined letters are on the canvas already.
+
+        Args:
+            process: the denoiser's; absorbing by default.
+        """
         determined = self.compiled.determined()
         canvas = np.full(self.size, self.alphabet.mask, np.int32)
         canvas[: len(determined)] = np.where(determined >= 0, determined, self.alphabet.mask)
@@ -52,7 +57,8 @@ class Problem:
             steps=sampling.steps,
             temperature=sampling.temperature,
             planner=sampling.planner,
-            mask=self.alphabet.mask,
+            process=process or Process(mask=self.alphabet.mask),
+            particles=sampling.particles,
         )
 
     def acceptance(self, frequencies: np.ndarray) -> float:

@@ -72,7 +72,7 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
     designs: list[Design] = []
     stopped = ""
     progress("compiling the sampler", 0)
-    batches = sample_batches(denoiser, program, problem.plan(), seed=spec.seed, rows=spec.n, batch=spec.sampling.batch)
+    batches = sample_batches(denoiser, program, problem.plan(getattr(denoiser, "process", None)), seed=spec.seed, rows=spec.n, batch=spec.sampling.batch)
     try:
         for rows, samples in batches:
             _check(rows, samples)

@@ -24,7 +24,8 @@ from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.fasta import read_fasta
 from seqdiff.request.dna import DnaRules
 from seqdiff.request.files import beside, read_contig, resolve, sequence, uses_parent
-from seqdiff.sampling.planners import PLANNERS, EntropyBound
+from seqdiff.request.planners import parse_planner, planner_spec
+from seqdiff.sampling.planners import EntropyBound
 
 MAX_SEED = 2**32 - 1
 _KEYS = (
@@ -64,37 +65,58 @@ class Sampling:
     """How to sample.
 
     Attributes:
-        planner: which positions to commit at a step.
+        planner: which positions to commit and to reopen at a step.
         steps: most denoiser calls per design.
-        temperature: of the denoiser's distribution, above 0.
-        batch: designs sampled side by side; changes speed and memory, never a design.
+        temperature: of the denoiser's distribution, above 0: one number, or that of the first step and the limit that a
+            linear schedule approaches.
+        particles: attempts per design that are weighed against each other; 1 for none.
+        batch: attempts sampled side by side; changes speed and memory, never a design.
     """
 
     planner: Planner = field(default_factory=EntropyBound)
     steps: int = 32
-    temperature: float = 1.0
+    temperature: float | tuple[float, float] = 1.0
+    particles: int = 1
     batch: int = 16
+
+    def __post_init__(self):
+        if self.particles > 1 and (self.planner.reopens or self.planner.value_dependent or not self.planner.holds):
+            name = next(iter(_name(planner_spec(self.planner))))
+            raise InputError(
+                f"particles={self.particles} cannot be weighed under planner {name}, which takes letters back or ranks by "
+                "them; use one that does not, such as random, spread or entropy_bound"
+            )
 
     @classmethod
     def from_spec(cls, item: object) -> "Sampling":
-        """Read ``{planner: entropy_bound, steps: 32, temperature: 1.0, batch: 16}``; every key may be left out."""
-        args = check_keys(item, ("planner", "steps", "temperature", "batch"))
+        """Read ``{planner: entropy_bound, steps: 32, temperature: 1.0, particles: 1, batch: 16}``; all optional."""
+        args = check_keys(item, ("planner", "steps", "temperature", "particles", "batch"))
         values: dict[str, Any] = {}
         if "planner" in args:
-            values["planner"] = _planner(args["planner"])
-        for key in ("steps", "batch"):
+            values["planner"] = parse_planner(args["planner"])
+        for key in ("steps", "particles", "batch"):
             if key in args:
                 values[key] = whole_number(args[key], key, low=1)
         if "temperature" in args:
-            values["temperature"] = number(args["temperature"], "temperature", above=0)
+            given = args["temperature"]
+            ends = list(given) if isinstance(given, list | tuple) else [given]
+            if len(ends) > 2 or not ends:
+                raise InputError(f"temperature={given!r}: write a number, or [first, limit] for a linear schedule")
+            read = tuple(number(end, "temperature", above=0) for end in ends)
+            values["temperature"] = read[0] if len(read) == 1 else (read[0], read[1])
         return cls(**values)
 
     def to_spec(self) -> dict[str, Any]:
         """What :meth:`from_spec` reads back."""
-        name = next(name for name, planner in PLANNERS.items() if type(self.planner) is planner)
-        options = {item.name: getattr(self.planner, item.name) for item in fields(PLANNERS[name])}
-        planner = {name: options} if options else name
-        return {"planner": planner, "steps": self.steps, "temperature": self.temperature, "batch": self.batch}
+        given = self.temperature
+        temperature = list(given) if isinstance(given, tuple) else given
+        particles = {"particles": self.particles} if self.particles > 1 else {}
+        planner = planner_spec(self.planner)
+        return {"planner": planner, "steps": self.steps, "temperature": temperature, **particles, "batch": self.batch}
+
+
+def _name(spec: object) -> list[str]:
+    return [str(spec)] if isinstance(spec, str) else list(spec)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,21 +283,6 @@ def _list(args: Mapping[str, Any], key: str) -> list[Any]:
     if not isinstance(items, list | tuple):
         raise InputError(f"{key} must be a list, each item starting with a dash")
     return list(items)
-
-
-def _planner(item: object) -> Planner:
-    name, options = (item, {}) if isinstance(item, str) else (None, item)
-    if name is None:
-        if not isinstance(options, Mapping) or len(options) != 1:
-            raise InputError(
-                f"planner={item!r}: write a name, or one name with options: {{entropy_bound: {{gamma: 0.1}}}}"
-            )
-        name, options = next(iter(options.items()))
-    if name not in PLANNERS:
-        raise unknown_key("planner", name, PLANNERS)
-    known = tuple(item.name for item in fields(PLANNERS[name]))
-    values = {key: number(value, key) for key, value in check_keys(options or {}, known).items()}
-    return PLANNERS[name](**values)
 
 
 def _model_name(value: object, folder: Path) -> str:

@@ -10,7 +10,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from seqdiff.core.contracts import Denoiser, Planner, Program
-from seqdiff.sampling.loop import Samples, Task, row_keys, sample
+from seqdiff.process.noise import Process
+from seqdiff.sampling.loop import Samples, Task, particle_keys, row_keys, sample
+from seqdiff.sampling.particles import Goal
+from seqdiff.sampling.trace import Trace
 
 _LENGTH_STREAM = 1 << 30
 
@@ -25,9 +28,12 @@ class Plan:
         weights: of the lengths, None for equal ones.
         bias: float32 [L, V], added to the scaled log-probabilities.
         steps: most denoiser calls per design.
-        temperature: of the denoiser's distribution; above 0.
+        temperature: of the denoiser's distribution, above 0: one number, or the first and the limit of a linear schedule.
         planner: which positions to commit at a step.
-        mask: id of MASK.
+        process: whose noise open positions show.
+        particles: attempts per design that are weighed against each other.
+        goals: soft goals.
+        trace: statistics to record, None for none.
     """
 
     canvas: np.ndarray
@@ -35,9 +41,12 @@ class Plan:
     weights: np.ndarray | None = None
     bias: np.ndarray
     steps: int
-    temperature: float
+    temperature: float | tuple[float, float]
     planner: Planner
-    mask: int
+    process: Process
+    particles: int = 1
+    goals: tuple[Goal, ...] = ()
+    trace: Trace | None = None
 
 
 def sample_batches(
@@ -45,26 +54,28 @@ def sample_batches(
 ) -> Iterator[tuple[np.ndarray, Samples]]:
     """Sample rows ``0 .. rows-1``, ``batch`` at a time; yields (row numbers, samples as numpy) of each batch.
 
-    Row i depends on (seed, i) and the plan, not on the batch. Batches have one size, which is a multiple of the
-    number of local devices, so the loop compiles once; surplus rows of the last batch are dropped.
+    Row i depends on (seed, i) and the plan, not on the batch, which counts particles. Batches have one size, which is a
+    multiple of the number of local devices, so the loop compiles once; surplus rows of the last batch are dropped.
     """
     mesh = Mesh(np.array(jax.local_devices()), ("batch",))
     by_row, everywhere = NamedSharding(mesh, PartitionSpec("batch")), NamedSharding(mesh, PartitionSpec())
-    size = -(-min(batch, rows) // mesh.size) * mesh.size
-    shared = jax.device_put((denoiser, program, conditions), everywhere)
+    size = -(-min(max(batch // plan.particles, 1), rows) // mesh.size) * mesh.size
+    shared = jax.device_put((denoiser, program, plan.planner, conditions, plan.goals), everywhere)
     bias = jax.device_put(jnp.asarray(plan.bias, jnp.float32), everywhere)
     steps = jax.device_put(jnp.int32(plan.steps), everywhere)
-    temperature = jax.device_put(jnp.float32(plan.temperature), everywhere)
+    temperature = jax.device_put(jnp.broadcast_to(jnp.asarray(plan.temperature, jnp.float32), (2,)), everywhere)
     for first in range(0, rows, size):
         numbers = np.arange(first, first + size)
-        keys = row_keys(seed, jnp.asarray(numbers, jnp.int32))
-        length = draw_lengths(seed, numbers, plan.lengths, plan.weights)
-        canvas = np.broadcast_to(plan.canvas, (size, len(plan.canvas)))
+        keys = particle_keys(row_keys(seed, jnp.asarray(numbers, jnp.int32)), plan.particles)
+        length = np.repeat(draw_lengths(seed, numbers, plan.lengths, plan.weights), plan.particles)
+        canvas = np.broadcast_to(plan.canvas, (len(length), len(plan.canvas)))
         keys, canvas, length = jax.device_put((keys, canvas, length), by_row)
         task = Task(keys, canvas, length, bias, steps, temperature)
-        samples = jax.device_get(sample(shared[0], shared[1], task, shared[2], planner=plan.planner, mask=plan.mask))
+        model, constraints, planner, given, goals = shared
+        options = {"process": plan.process, "particles": plan.particles, "trace": plan.trace}
+        samples = jax.device_get(sample(model, constraints, task, planner, given, goals, **options))
         kept = min(size, rows - first)
-        yield numbers[:kept], Samples(*(leaf[:kept] for leaf in samples))
+        yield numbers[:kept], jax.tree.map(lambda leaf: leaf[:kept], samples)
 
 
 def draw_lengths(seed: int, rows: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:

@@ -52,7 +52,7 @@ def fit(
         description: settings that a checkpoint must share to be continued.
         report_every: steps between reports.
         save_every: steps between checkpoints.
-        report: called with step, loss (nats per token), masked_loss, grad_norm and tokens_per_second.
+        report: called with step, loss (bound, nats per token), cross_entropy, grad_norm and tokens_per_second.
 
     Raises:
         InputError: the loss is not finite, or the checkpoint belongs to another run.
@@ -89,13 +89,13 @@ def fit(
 
 def _summary(step: int, infos: list[StepInfo], rate: float) -> dict[str, float]:
     total = [sum(float(value) for value in column) for column in zip(*(info.loss for info in infos), strict=True)]
-    nats, tokens, masked_nats, masked = total
+    nats, tokens, cross_nats, scored = total
     if not np.isfinite(nats):
         raise InputError(f"the loss is not finite at step {step}; lower the learning rate or the gradient clip")
     return {
         "step": step,
         "loss": nats / tokens,
-        "masked_loss": masked_nats / max(masked, 1.0),
+        "cross_entropy": cross_nats / max(scored, 1.0),
         "grad_norm": float(np.mean([info.grad_norm for info in infos])),
         "tokens_per_second": rate,
     }

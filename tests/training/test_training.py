@@ -9,12 +9,14 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 from seqdiff.core.errors import InputError
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.experiments.schema import DataConfig, NetworkConfig, OptimizerConfig, TrainConfig
 from seqdiff.experiments.train import train
 from seqdiff.models.store import load_model
+from seqdiff.process.schedules import SCHEDULES
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # orbax and grain warn about their own future
 
@@ -24,6 +26,23 @@ def optax_promotes_its_counters():
     """Optax raises a float to an int power, which the session's strict promotion refuses."""
     with jax.numpy_dtype_promotion("standard"):
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def runs_share_compiled_programs(tmp_path_factory: pytest.TempPathFactory):
+    """Runs of one config compile the same program; only the first of them pays for it."""
+    options = {
+        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("programs")),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in options}
+    for name, value in options.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +57,7 @@ def fasta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def config(fasta: Path, out: Path, **changes) -> TrainConfig:
     fields = {
         "data": DataConfig(train=str(fasta)),
-        "network": NetworkConfig(width=16, depth=1, heads=2, hidden=24),
+        "network": NetworkConfig(width=8, depth=1, heads=2, hidden=12),
         "optimizer": OptimizerConfig(name="adamw", rate=0.01, warmup=2),
         "length": 24,
         "batch": 6,
@@ -81,26 +100,42 @@ def test_a_run_that_was_cut_resumes_to_the_same_result(fasta: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "options", [{"weighting": "masked"}, {"schedule": "cosine"}, {"schedule": "geometric"}], ids=str
+    ("optimizer", "options"),
+    [
+        ("muon", {"objective": "masked", "schedule": "cosine"}),
+        ("adamw", {"objective": "any_order"}),
+        ("adamw", {"objective": "score_entropy", "schedule": "geometric", "process": "uniform"}),
+        ("muon", {"objective": "bound", "process": "hybrid", "uniform": 0.3}),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 def test_loss_falls(fasta: Path, tmp_path: Path, options: dict, optimizer: str):
     changes = {
-        "steps": 60,
-        "optimizer": OptimizerConfig(name=optimizer, rate=0.02, warmup=5),
-        "save_every": 60,
+        "steps": 40,
+        "network": NetworkConfig(width=16, depth=1, heads=2, hidden=24, time_conditioning=True, self_conditioning=True),
+        "optimizer": OptimizerConfig(name=optimizer, rate=0.03, warmup=5),
+        "save_every": 40,
     } | options
-    train(config(fasta, tmp_path / "run", report_every=10, batch=16, **changes))
+    folder = train(config(fasta, tmp_path / "run", report_every=5, batch=16, **changes))
     rows = [line.split(",") for line in (tmp_path / "run" / "log.csv").read_text().splitlines()]
-    masked = [float(row[rows[0].index("masked_loss")]) for row in rows[1:]]
-    assert masked[-1] < masked[0] - 0.3
+    nats = [float(row[rows[0].index("cross_entropy")]) for row in rows[1:]]
+    assert nats[-1] < nats[0] - 0.2
+    model = load_model(folder, PROTEIN)
+    assert model.process.uniform == {"uniform": 1.0, "hybrid": 0.3}.get(options.get("process", ""), 0.0)
+    assert type(model.process.schedule) is SCHEDULES[options.get("schedule", "linear")]
+    assert (model.output == "scores") == (options["objective"] == "score_entropy")
+    assert model.self_conditioning
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"schedule": "linaer"}, "did you mean 'linear'"),
-        ({"weighting": "flat"}, "unknown weighting"),
+        ({"objective": "bond"}, "did you mean 'bound'"),
+        ({"process": "gaussian"}, "unknown process"),
+        ({"objective": "masked", "process": "uniform"}, "counts masked letters"),
+        ({"uniform": 0.1}, "process=hybrid"),
+        ({"uniform": 1.5, "process": "hybrid"}, "between 0 and 1"),
         ({"init_from": "nowhere/model"}, "does not exist"),
         ({"data": DataConfig(train="none.fasta")}, "No such file"),
         ({"optimizer": OptimizerConfig(name="sgd")}, "choose one of"),
