@@ -185,7 +185,7 @@ class Gibbs(Wrapper):
         if moves.reopen is not None:
             reopen |= moves.reopen & ~correcting[:, None]
         settled = full & ~begin
-        return moves._replace(commit=commit, reopen=reopen, settled=settled), (inner, begun + begin)
+        return moves._replace(commit=commit, reopen=reopen, settled=settled), (inner, begun + begin.astype(jnp.int32))
 
 
 class _Revoked(NamedTuple):
