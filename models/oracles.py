@@ -3,7 +3,7 @@
 A trained network is wrong in ways that nobody knows, so samples that look odd blame no one. Here the law of the clean
 text is given (a table of all texts, a Markov chain, a hidden Markov model) and the prediction at every position is its
 exact posterior ``P(x_i | z)`` given the whole noisy canvas; whatever a sample law lacks is then the sampler's own doing
-(the protocol of "Is your diffusion sampler actually correct?", 2026, widened to letters as noise).
+(the protocol of "Is your diffusion sampler actually correct?", arXiv 2602.19619, with letters as noise too).
 
 Positions are corrupted one by one, so the posterior of a text is the law times ``prod_i q(z_i | x_i)``. Each oracle
 computes the *hollow* prediction, in which position i is not told its own token, and multiplies the own token's
@@ -15,6 +15,7 @@ as much as the noise level says, given context included: the canvas does not tel
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from functools import partial
 
 import jax
@@ -34,30 +35,32 @@ IMPOSSIBLE = -1e4
 """Log-likelihood of a letter other than the one in plain sight. It is finite so that a canvas that the law rules out
 is explained by the texts that contradict it least, instead of by nothing."""
 
-_HIGHEST = jax.lax.Precision.HIGHEST
 STATIC = ["process", "leave_one_out"]
+_HIGHEST = jax.lax.Precision.HIGHEST
 
 Tokens = Int[Array, "batch length"]
 Valid = Bool[Array, "batch length"]
 
 
+@dataclass(frozen=True, eq=False)
 class Law(ABC):
     """The law of clean texts and its exact denoiser.
 
     Attributes:
-        process: the forward process whose canvases it reads; absorbing if None is given.
+        process: the forward process whose canvases it reads; the absorbing one by default.
         leave_one_out: whether predictions ignore the position's own token.
     """
 
-    process: Process
-    leave_one_out: bool
+    process: Process = field(default=None, kw_only=True)  # pyright: ignore[reportAssignmentType]
+    leave_one_out: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self):
+        if self.process is None:
+            # Letters are the last axis of every law's last table.
+            object.__setattr__(self, "process", Process(mask=jax.tree.leaves(self)[-1].shape[-1]))
 
     def __call__(
-        self,
-        canvas: Tokens,
-        valid: Valid,
-        time: Float[Array, "batch"],
-        conditions: object = None,
+        self, canvas: Tokens, valid: Valid, time: Float[Array, "batch"], conditions: object = None
     ) -> Float[Array, "batch length vocab"]:
         """Log-probabilities of the letters, as the ``Denoiser`` contract says; none is below :data:`FLOOR`."""
         evidence = _evidence(self.process, canvas, valid, time)
@@ -84,6 +87,7 @@ class Law(ABC):
 
 
 @partial(register, data_fields=["table"], meta_fields=STATIC)
+@dataclass(frozen=True, eq=False)
 class JointLaw(Law):
     """A table of all texts of one short length.
 
@@ -94,10 +98,7 @@ class JointLaw(Law):
             :attr:`texts`.
     """
 
-    def __init__(self, table: Float[Array, "*vocab"], process: Process | None = None, leave_one_out: bool = False):
-        self.table = table
-        self.process = Process(mask=table.shape[0]) if process is None else process
-        self.leave_one_out = leave_one_out
+    table: Float[Array, "*vocab"]
 
     @property
     def texts(self) -> Int[np.ndarray, "n length"]:
@@ -109,11 +110,8 @@ class JointLaw(Law):
         seen = jnp.pad(evidence[:, :size], ((0, 0), (0, max(0, size - width)), (0, 0)))
         # Position i's evidence, laid along axis i of the table.
         along = [jnp.expand_dims(seen[:, i], _other_axes(size, i)) for i in range(size)]
-        table = self.table[None]
-        hollow = [
-            logsumexp(sum((along[j] for j in range(size) if j != i), table), axis=_other_axes(size, i))
-            for i in range(size)
-        ]
+        others = [sum(along[:i] + along[i + 1 :], self.table[None]) for i in range(size)]
+        hollow = [logsumexp(table, axis=_other_axes(size, i)) for i, table in enumerate(others)]
         return jnp.pad(jnp.stack(hollow[:width], axis=1), ((0, 0), (0, max(0, width - size)), (0, 0)))
 
     def log_prob(self, tokens: Tokens, valid: Valid | None = None) -> Float[Array, "batch"]:
@@ -134,12 +132,12 @@ class JointLaw(Law):
 
     def pair_marginals(self, length: int | None = None, lag: int = 1) -> Float[Array, "places vocab vocab"]:
         p = jnp.exp(self.table - logsumexp(self.table))
-        axes = range(p.ndim)
         places = range((p.ndim if length is None else length) - lag)
-        return jnp.stack([p.sum(tuple(axis for axis in axes if axis not in (i, i + lag))) for i in places])
+        return jnp.stack([p.sum(tuple({*range(p.ndim)} - {i, i + lag})) for i in places])
 
 
 @partial(register, data_fields=["start", "transition"], meta_fields=STATIC)
+@dataclass(frozen=True, eq=False)
 class MarkovLaw(Law):
     """A Markov chain over the letters, of any length; the rest of a padded canvas is summed out.
 
@@ -148,17 +146,8 @@ class MarkovLaw(Law):
         transition: law of the next letter (column) given a letter (row); zeros are allowed.
     """
 
-    def __init__(
-        self,
-        start: Float[Array, "vocab"],
-        transition: Float[Array, "vocab vocab"],
-        process: Process | None = None,
-        leave_one_out: bool = False,
-    ):
-        self.start = start
-        self.transition = transition
-        self.process = Process(mask=start.shape[0]) if process is None else process
-        self.leave_one_out = leave_one_out
+    start: Float[Array, "vocab"]
+    transition: Float[Array, "vocab vocab"]
 
     def _hollow(self, evidence: Float[Array, "B L V"]) -> Float[Array, "B L V"]:
         return _hollow_states(self.start, self.transition, evidence)
@@ -178,6 +167,7 @@ class MarkovLaw(Law):
 
 
 @partial(register, data_fields=["start", "transition", "emission"], meta_fields=STATIC)
+@dataclass(frozen=True, eq=False)
 class HiddenMarkovLaw(Law):
     """A Markov chain over S hidden states, each of which emits a letter: dependence that no window of letters ends.
 
@@ -187,19 +177,9 @@ class HiddenMarkovLaw(Law):
         emission: law of the letter (column) given a state (row); zeros are allowed.
     """
 
-    def __init__(
-        self,
-        start: Float[Array, "states"],
-        transition: Float[Array, "states states"],
-        emission: Float[Array, "states vocab"],
-        process: Process | None = None,
-        leave_one_out: bool = False,
-    ):
-        self.start = start
-        self.transition = transition
-        self.emission = emission
-        self.process = Process(mask=emission.shape[1]) if process is None else process
-        self.leave_one_out = leave_one_out
+    start: Float[Array, "states"]
+    transition: Float[Array, "states states"]
+    emission: Float[Array, "states vocab"]
 
     def _hollow(self, evidence: Float[Array, "B L V"]) -> Float[Array, "B L V"]:
         by_state = jnp.log(jnp.matmul(jnp.exp(evidence), self.emission.T, precision=_HIGHEST))
@@ -243,7 +223,7 @@ def joint_of(law: Law, length: int) -> JointLaw:
     """A law's table over all texts of a length, with the same process and options."""
     letters = law.process.mask
     table = law.log_prob(jnp.asarray(enumerate_texts(letters, length))).reshape((letters,) * length)
-    return JointLaw(table, law.process, law.leave_one_out)
+    return JointLaw(table, process=law.process, leave_one_out=law.leave_one_out)
 
 
 def stationary(transition: Float[Array, "states states"]) -> Float[Array, "states"]:
@@ -304,14 +284,9 @@ def _walks(
 def _state_pairs(
     start: Float[Array, "S"], transition: Float[Array, "S S"], length: int, lag: int
 ) -> Float[Array, "places S S"]:
-    def step(p: Array, _: None) -> tuple[Array, Array]:
-        return jnp.matmul(p, transition, precision=_HIGHEST), p
-
-    _, marginals = jax.lax.scan(step, start, length=length - lag)
-    later = transition
-    for _ in range(lag - 1):
-        later = jnp.matmul(later, transition, precision=_HIGHEST)
-    return marginals[:, :, None] * later[None]
+    with jax.default_matmul_precision("highest"):
+        _, marginals = jax.lax.scan(lambda p, _: (p @ transition, p), start, length=length - lag)
+        return marginals[:, :, None] * jnp.linalg.matrix_power(transition, lag)[None]
 
 
 def _other_axes(size: int, i: int) -> tuple[int, ...]:

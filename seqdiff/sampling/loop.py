@@ -29,7 +29,7 @@ DETERMINED = 1.0 - 1e-6
 LOG_FLOOR = -1e4
 MODE_TEMPERATURE = 1e-3
 GIVEN = -1
-_START_STREAM = 1 << 30
+START_STREAM = 1 << 30
 
 
 class Task(NamedTuple):
@@ -75,8 +75,8 @@ class Samples(NamedTuple):
     calls: Int[Array, "B"]
     log_evidence: Float[Array, "B"]
     outcome: Int[Array, "B"]
-    log_normaliser: Float[Array, "B"]
-    ess: Float[Array, "B"]
+    log_normaliser: Any
+    ess: Any
     trace: dict[str, Array]
 
 
@@ -233,7 +233,7 @@ def sample(
         weights, rows = resample(weights, rows, resample_keys, particles=particles)
         return rows._replace(step=after.step, weights=weights)
 
-    noise_keys, memory_keys, choice_keys = _keys(task.keys, jnp.int32(_START_STREAM), 3)
+    noise_keys, memory_keys, choice_keys = _keys(task.keys, jnp.int32(START_STREAM), 3)
     tokens = jnp.where(valid, task.canvas, mask)
     open = valid & (tokens == mask)
     samples = Samples(
@@ -243,13 +243,13 @@ def sample(
         calls=jnp.zeros((batch,), jnp.int32),
         log_evidence=jnp.zeros((batch,), jnp.float32),
         outcome=jnp.full((batch,), Outcome.DONE, jnp.int32),
-        log_normaliser=jnp.zeros((batch // particles,), jnp.float32),
-        ess=jnp.ones((batch // particles,), jnp.float32),
+        log_normaliser=None,
+        ess=None,
         trace={},
     )
     if trace is not None:
-        flat = jnp.zeros((batch, size, mask))
-        samples = samples._replace(trace=trace.empty(Moment(tokens, tokens, tokens, flat, open, open, open, flat[:, 0, 0])))
+        blank = Moment(tokens, tokens, tokens, jnp.zeros((batch, size, mask)), open, open, open, samples.log_evidence)
+        samples = samples._replace(trace=trace.empty(blank))
     carry = _Carry(
         step=jnp.zeros((), jnp.int32),
         witness=tokens,
@@ -261,11 +261,11 @@ def sample(
         weights=start(batch, particles),
     )
     carry = jax.lax.while_loop(lambda c: (c.step < task.steps) & ~jnp.all(c.finished), step, carry)
+    samples = carry.samples
     if particles == 1:
-        return carry.samples
+        return samples._replace(log_normaliser=jnp.zeros((batch,)), ess=jnp.ones((batch,)))
     chosen, log_normaliser = conclude(carry.weights, choice_keys, particles=particles)
-    kept = carry.samples._replace(log_normaliser=None, ess=None)
-    kept = jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), kept)
+    kept = jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), samples)
     return kept._replace(log_normaliser=log_normaliser, ess=carry.weights.ess)
 
 

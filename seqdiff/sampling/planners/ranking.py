@@ -30,16 +30,77 @@ from seqdiff.sampling.planners.base import (
 ORDER_BITS = 16
 
 
-@planner("random")
-class Random(BasePlanner):
-    """Uniformly random positions, ``quota`` per step: ancestral sampling at an even pace (with as many steps as
-    positions: first-hitting sampling, Zheng et al. 2024).
-    """
+@dataclass(frozen=True, kw_only=True)
+class FixedOrder(BasePlanner):
+    """An order that is known before anything is drawn; ``quota`` positions per step."""
 
     reads_marginals: ClassVar[bool] = False
 
+    def order(self, keys: Key[Array, "B"], open: Bool[Array, "B L"]) -> Float[Array, "B L"]:
+        """Low where a position comes early."""
+        raise NotImplementedError
+
+    def init(self, keys: Key[Array, "B"], open: Bool[Array, "B L"], vocab: int) -> Float[Array, "B L"]:
+        """The order of each row."""
+        return self.order(keys, open)
+
     def plan(self, keys: Key[Array, "B"], state: Any, view: View, process: Process) -> tuple[Moves, Any]:
-        return Moves(rank(jnp.zeros(view.open.shape), keys, view.open) < view.quota[:, None]), state
+        return Moves(rank(state, keys, view.open) < view.quota[:, None]), state
+
+
+@planner("random")
+class Random(FixedOrder):
+    """Uniformly random positions: ancestral sampling at an even pace (with as many steps as positions: first-hitting
+    sampling, Zheng et al. 2024).
+    """
+
+    def order(self, keys: Key[Array, "B"], open: Bool[Array, "B L"]) -> Float[Array, "B L"]:
+        return uniform(keys, open)
+
+
+@planner("left_to_right")
+class LeftToRight(FixedOrder):
+    """In the order of the chain, as an autoregressive model would."""
+
+    def order(self, keys: Key[Array, "B"], open: Bool[Array, "B L"]) -> Float[Array, "B L"]:
+        return jnp.broadcast_to(jnp.arange(open.shape[1], dtype=jnp.float32), open.shape)
+
+
+@planner("spread")
+class Spread(FixedOrder):
+    """Positions far from each other first: the van der Corput order with a random digital shift of each row.
+
+    Parallel commits err by the dependence between them, which decays along a chain; a low-discrepancy order keeps them
+    apart (Besnier et al. 2025, Halton scheduler, in one dimension).
+    """
+
+    def order(self, keys: Key[Array, "B"], open: Bool[Array, "B L"]) -> Float[Array, "B L"]:
+        last = jnp.sum(jnp.cumsum(open[:, ::-1], axis=1) > 0, axis=1)
+        bits = jnp.ceil(jnp.log2(jnp.maximum(last, 2).astype(jnp.float32))).astype(jnp.int32)
+        shift = jax.vmap(lambda key, n: jax.random.randint(key, (), 0, 1 << n))(keys, bits)
+        place = jnp.arange(open.shape[1])[None, :] ^ shift[:, None]
+        reverse = jnp.zeros_like(place)
+        for bit in range(ORDER_BITS):
+            reverse = reverse | (((place >> bit) & 1) << (ORDER_BITS - 1 - bit))
+        return reverse.astype(jnp.float32)
+
+
+@planner("order")
+class Order(FixedOrder):
+    """The user's order.
+
+    Attributes:
+        priority: int32 [L] or shorter; positions with the lowest number are committed first, those beyond the end last,
+            equal ones at random.
+    """
+
+    priority: Any = leaf()
+
+    def order(self, keys: Key[Array, "B"], open: Bool[Array, "B L"]) -> Float[Array, "B L"]:
+        size = open.shape[1]
+        given = jnp.asarray(self.priority).astype(jnp.float32)[:size]
+        last = jnp.float32(jnp.iinfo(jnp.int32).max)
+        return jnp.broadcast_to(jnp.pad(given, (0, size - len(given)), constant_values=last)[None], open.shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,61 +150,6 @@ class Entropy(_Ranked):
 
     def score(self, view: View) -> Float[Array, "B L"]:
         return entropy(view.marginals)
-
-
-@planner("left_to_right")
-class LeftToRight(BasePlanner):
-    """In the order of the chain, as an autoregressive model would."""
-
-    reads_marginals: ClassVar[bool] = False
-
-    def plan(self, keys: Key[Array, "B"], state: Any, view: View, process: Process) -> tuple[Moves, Any]:
-        place = jnp.broadcast_to(jnp.arange(view.open.shape[1], dtype=jnp.float32), view.open.shape)
-        return Moves(rank(place, keys, view.open) < view.quota[:, None]), state
-
-
-@planner("spread")
-class Spread(BasePlanner):
-    """Positions far from each other first: the van der Corput order with a random digital shift of each row.
-
-    Parallel commits err by the dependence between them, which decays along a chain; a low-discrepancy order keeps them
-    apart (Besnier et al. 2025, Halton scheduler, in one dimension).
-    """
-
-    reads_marginals: ClassVar[bool] = False
-
-    def init(self, keys: Key[Array, "B"], open: Bool[Array, "B L"], vocab: int) -> Float[Array, "B L"]:
-        """The place of each position in the row's order, larger is later."""
-        last = jnp.sum(jnp.cumsum(open[:, ::-1], axis=1) > 0, axis=1)
-        bits = jnp.ceil(jnp.log2(jnp.maximum(last, 2).astype(jnp.float32))).astype(jnp.int32)
-        shift = jax.vmap(lambda key, n: jax.random.randint(key, (), 0, 1 << n))(keys, bits)
-        place = jnp.arange(open.shape[1])[None, :] ^ shift[:, None]
-        reverse = jnp.zeros_like(place)
-        for bit in range(ORDER_BITS):
-            reverse = reverse | (((place >> bit) & 1) << (ORDER_BITS - 1 - bit))
-        return reverse.astype(jnp.float32)
-
-    def plan(self, keys: Key[Array, "B"], state: Any, view: View, process: Process) -> tuple[Moves, Any]:
-        return Moves(rank(state, keys, view.open) < view.quota[:, None]), state
-
-
-@planner("order")
-class Order(BasePlanner):
-    """The user's order.
-
-    Attributes:
-        priority: int32 [L] or shorter; positions with the lowest number are committed first, those beyond the end last,
-            equal ones at random.
-    """
-
-    reads_marginals: ClassVar[bool] = False
-    priority: Any = leaf()
-
-    def plan(self, keys: Key[Array, "B"], state: Any, view: View, process: Process) -> tuple[Moves, Any]:
-        size = view.open.shape[1]
-        given = jnp.asarray(self.priority, jnp.float32)[:size]
-        score = jnp.pad(given, (0, size - len(given)), constant_values=jnp.finfo(jnp.float32).max)
-        return Moves(rank(jnp.broadcast_to(score, view.open.shape), keys, view.open) < view.quota[:, None]), state
 
 
 @planner("maskgit")
