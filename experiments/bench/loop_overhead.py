@@ -73,12 +73,12 @@ def measure(denoiser: Denoiser, problem: Problem, planner: Planner) -> dict[str,
     length = jnp.full((BATCH,), problem.spec.length[1], jnp.int32)
     canvas = jnp.asarray(np.broadcast_to(plan.canvas, (BATCH, problem.size)))
     task = Task(
-        row_keys(0, jnp.arange(BATCH)), canvas, length, jnp.asarray(plan.bias), jnp.int32(STEPS), jnp.float32(1.0)
+        row_keys(0, jnp.arange(BATCH)), canvas, length, jnp.asarray(plan.bias), jnp.int32(STEPS), jnp.ones((2,))
     )
     program = problem.compiled.program(problem.size)
 
     def loop() -> Any:
-        return sample(denoiser, program, task, planner=planner, mask=plan.mask)
+        return sample(denoiser, program, task, planner, process=plan.process)
 
     calls = int(np.max(loop().calls))
 

@@ -210,12 +210,23 @@ class Planner(Protocol):
         commits_mode: whether the last commit takes the likeliest letters instead of drawn ones.
     """
 
-    reads_marginals: bool
-    reads_witness: bool
-    value_dependent: bool
-    reopens: bool
-    holds: bool
-    commits_mode: bool
+    @property
+    def reads_marginals(self) -> bool: ...
+
+    @property
+    def reads_witness(self) -> bool: ...
+
+    @property
+    def value_dependent(self) -> bool: ...
+
+    @property
+    def reopens(self) -> bool: ...
+
+    @property
+    def holds(self) -> bool: ...
+
+    @property
+    def commits_mode(self) -> bool: ...
 
     def init(self, keys: Key[Array, "batch"], open: Bool[Array, "batch length"], vocab: int) -> Any:
         """What the planner remembers from step to step, a pytree with the batch first in every leaf."""

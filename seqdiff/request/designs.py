@@ -30,6 +30,10 @@ class Design:
         calls: denoiser calls used (NFE).
         log_evidence: log-probability that a draw from the model's first proposal satisfies all constraints.
         verdicts: the independent check of each constraint, in the spec's order.
+        log_normaliser: with particles, estimated log-probability that the sampler without constraints meets them (times
+            the mean of the goals' ``exp``); else 0.
+        ess: with particles, the smallest effective sample size on the way, as a share; else 1.
+        goals: value of each property that the spec has a goal for.
         coding: DNA that encodes it, where the spec asks for DNA and there is some.
         no_coding: why there is none.
     """
@@ -42,6 +46,9 @@ class Design:
     calls: int
     log_evidence: float
     verdicts: tuple[Verdict, ...]
+    log_normaliser: float = 0.0
+    ess: float = 1.0
+    goals: dict[str, float] = field(default_factory=dict)
     coding: Coding | None = None
     no_coding: str = ""
 
@@ -128,10 +135,16 @@ class Designs(Sequence[Design]):
     def columns(self) -> list[str]:
         """Column names of a row: one per constraint at the end, and one per rule for DNA."""
         return [
-            *("id", "seed", "index", "length", "sequence", "score", "log_evidence", "nfe", "satisfied"),
+            *("id", "seed", "index", "length", "sequence", "score", "log_evidence", "nfe"),
+            *(("log_normaliser", "ess") if self.spec.sampling.particles > 1 else ()),
+            *self._goals(),
+            "satisfied",
             *(f"{n}: {constraint.describe()}" for n, constraint in enumerate(self.constraints, 1)),
             *(["dna", *(f"DNA: {words}" for words in self._rules())] if self.spec.dna else []),
         ]
+
+    def _goals(self) -> list[str]:
+        return list(self.designs[0].goals) if self.designs else []
 
     def _rules(self) -> list[str]:
         return list(
@@ -145,6 +158,11 @@ class Designs(Sequence[Design]):
             return ["", *(design.no_coding for _ in self._rules())]
         return [design.coding.dna, *map(_words, design.coding.verdicts.values())]
 
+    def _weighed(self, design: Design) -> list[float]:
+        if self.spec.sampling.particles == 1:
+            return []
+        return [round(design.log_normaliser, 4), round(design.ess, 4)]
+
     def rows(self) -> list[dict[str, Any]]:
         """One plain row per design."""
         return [
@@ -153,7 +171,10 @@ class Designs(Sequence[Design]):
                     self.columns(),
                     [
                         *(design.id, self.spec.seed, design.index, len(design.sequence), design.sequence),
-                        *(round(design.score, 4), round(design.log_evidence, 4), design.calls, design.ok),
+                        *(round(design.score, 4), round(design.log_evidence, 4), design.calls),
+                        *self._weighed(design),
+                        *(round(value, 4) for value in design.goals.values()),
+                        design.ok,
                         *map(_words, design.verdicts),
                         *self._coded(design),
                     ],

@@ -5,14 +5,14 @@
       - {property: isoelectric_point, target: 6.0, width: 0.5}  # -(x - 6)^2 / (2 * 0.5^2)
       - {property: charge_at_pH7, target: [-3, 3], width: 1}    # all alike inside, Gaussian flanks
 
-Names and values are those of ``domains.protein.properties`` (Biopython's ProtParam). Each is computed here from the same
-tables inside the compiled loop, so that no goal of a spec calls the host; ``host=True`` asks Biopython instead.
+Names and values are those of ``domains.protein.properties`` (Biopython's ProtParam). Each is computed here from the
+same tables, inside the compiled loop, so that no goal of a spec calls the host; ``host=True`` asks Biopython instead.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -26,9 +26,10 @@ from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.core.fields import check_keys, number
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.properties import properties
-from seqdiff.sampling.goals import HostGoal, between, maximise, minimise, target
+from seqdiff.sampling.goals import HostGoal, JaxGoal, between, maximise, minimise, target
 from seqdiff.sampling.particles import Goal
 
+Aim = Literal["maximize", "minimize", "target"]
 _PI_RANGE = (4.05, 12.0)
 _PI_STEPS = 17
 _NEUTRAL = -100.0
@@ -36,7 +37,7 @@ _register = jax.tree_util.register_dataclass
 
 
 @partial(_register, data_fields=["values", "offset"], meta_fields=["mean"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LetterScale:
     """A number per letter, summed or averaged: hydropathy, mass, aromaticity, absorbance."""
 
@@ -50,7 +51,7 @@ class LetterScale:
 
 
 @partial(_register, data_fields=["table"], meta_fields=[])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Instability:
     """``10 / L`` times the sum of a weight per pair of neighbours (Guruprasad et al. 1990)."""
 
@@ -64,7 +65,7 @@ class Instability:
 
 
 @partial(_register, data_fields=["acids", "bases", "first", "last"], meta_fields=["isoelectric"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Charge:
     """Charge at pH 7 by Henderson-Hasselbalch, or the pH at which it vanishes (Bjellqvist et al. 1993).
 
@@ -177,7 +178,7 @@ class PropertyGoal:
     """
 
     property: str
-    aim: Literal["maximize", "minimize", "target"]
+    aim: Aim
     weight: float = 0.0
     target: tuple[float, float] = (0.0, 0.0)
     width: float = 0.0
@@ -189,7 +190,7 @@ class PropertyGoal:
         name = args["property"]
         if name not in PROPERTIES:
             raise unknown_key("property", name, PROPERTIES)
-        aims = [key for key in ("maximize", "minimize", "target") if key in args]
+        aims = [key for key in get_args(Aim) if key in args]
         if len(aims) != 1:
             raise InputError(f"{name}: give one of maximize, minimize and target")
         (aim,) = aims
@@ -259,8 +260,8 @@ class PropertyGoal:
         return maximise(measure, self.weight) if self.aim == "maximize" else minimise(measure, self.weight)
 
 
-def parse_goals(items: object) -> tuple[PropertyGoal, ...]:
-    """The goals that a spec lists.
+def parse_goals(items: object) -> tuple[Any, ...]:
+    """The goals that a spec lists; Python may put goals and functions of (tokens, length) beside them.
 
     Raises:
         InputError: names the goal by its number and says what is wrong.
@@ -270,12 +271,28 @@ def parse_goals(items: object) -> tuple[PropertyGoal, ...]:
     goals = []
     for n, item in enumerate(items, 1):
         try:
-            goals.append(item if isinstance(item, PropertyGoal) else PropertyGoal.from_spec(item))
+            goals.append(item if callable(item) or isinstance(item, PropertyGoal) else PropertyGoal.from_spec(item))
         except InputError as error:
             raise InputError(f"goals[{n}]: {error}") from None
     return tuple(goals)
 
 
-def goals_to_spec(goals: Sequence[PropertyGoal]) -> list[dict[str, Any]]:
-    """What :func:`parse_goals` reads back to equal goals."""
-    return [goal.to_spec() for goal in goals]
+def compile_goals(goals: Sequence[Any], alphabet: Alphabet) -> tuple[Goal, ...]:
+    """Goals as the sampler takes them; a plain function of (tokens, length) becomes one of weight 1."""
+    found = []
+    for goal in goals:
+        if isinstance(goal, PropertyGoal):
+            goal = goal.goal(alphabet)
+        elif jax.tree.leaves(goal) == [goal]:
+            goal = JaxGoal(goal)
+        found.append(goal)
+    return tuple(found)
+
+
+def goals_to_spec(goals: Sequence[Any]) -> list[Any]:
+    """What :func:`parse_goals` reads back to equal goals; goals from Python leave their name only."""
+    return [goal.to_spec() if isinstance(goal, PropertyGoal) else f"<{_title(goal)}>" for goal in goals]
+
+
+def _title(goal: Any) -> str:
+    return getattr(goal, "__name__", type(goal).__name__)

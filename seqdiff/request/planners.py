@@ -1,9 +1,9 @@
 """Planners in a spec: a name, or a name with options; planners that wrap another one take it as ``inner``.
 
-    planner: margin
-    planner: {entropy_bound: {gamma: 0.5}}
-    planner: {blocks: {size: 16, inner: {threshold: {confidence: 0.8}}}}
-    planner: {order: {positions: "30-40,1-29"}}
+planner: margin
+planner: {entropy_bound: {gamma: 0.5}}
+planner: {blocks: {size: 16, inner: {threshold: {confidence: 0.8}}}}
+planner: {order: {positions: "30-40,1-29"}}
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def parse_planner(item: object) -> BasePlanner:
         raise unknown_key("planner", name, [*PLANNERS, *_PRESETS])
     if name == "order":
         return _order(check_keys(options or {}, ("positions",), required=("positions",))["positions"])
-    kinds = _PRESET_OPTIONS.get(name) or {key: kind for key, kind in _options(PLANNERS[name])}
+    kinds = _PRESET_OPTIONS.get(name) or dict(_options(PLANNERS[name]))
     args = check_keys(options or {}, tuple(kinds), required=("inner",) if "inner" in kinds else ())
     values = {key: _value(value, kinds[key], key) for key, value in args.items()}
     return (_PRESETS.get(name) or PLANNERS[name])(**values)

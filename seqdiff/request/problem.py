@@ -13,6 +13,7 @@ from seqdiff.core.layout import format_positions
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.properties import BACKGROUND
 from seqdiff.process.noise import Process
+from seqdiff.request.goals import compile_goals
 from seqdiff.request.spec import DesignSpec
 from seqdiff.sampling.batches import Plan
 
@@ -59,6 +60,8 @@ class Problem:
             planner=sampling.planner,
             process=process or Process(mask=self.alphabet.mask),
             particles=sampling.particles,
+            goals=compile_goals(self.spec.goals, self.alphabet),
+            drafts=sampling.drafts,
         )
 
     def acceptance(self, frequencies: np.ndarray) -> float:
@@ -121,7 +124,14 @@ def prepare(spec: DesignSpec, alphabet: Alphabet = PROTEIN) -> Problem:
     layout = spec.layout(alphabet)
     if layout.max_length > MAX_LENGTH:
         raise InputError(f"length {layout.max_length} is over the limit of {MAX_LENGTH}")
-    return Problem(spec, alphabet, compile_constraints(spec.all_constraints(), layout))
+    compiled = compile_constraints(spec.all_constraints(), layout)
+    for part in compiled.parts if spec.sampling.drafts else ():
+        if "solver" in part.route or "path" in part.route:
+            raise InputError(
+                f"drafts={spec.sampling.drafts}: speculation needs exact marginals, but {part.constraint.describe()} "
+                f"is kept by the {part.route} route; leave drafts out"
+            )
+    return Problem(spec, alphabet, compiled)
 
 
 MAX_LENGTH = 4096

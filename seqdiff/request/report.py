@@ -34,6 +34,7 @@ def page(designs: Designs) -> str:
         ("model", designs.spec.model),
         ("seed", str(designs.spec.seed)),
         ("guarantee", GUARANTEES[designs.guarantee]),
+        ("law", str(designs.run.get("law", ""))),
         ("plain rejection from the model's first proposal would accept", rate(designs.acceptance)),
         ("seconds", str(run.get("seconds", ""))),
         ("devices", ", ".join(run.get("devices", []))),

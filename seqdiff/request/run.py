@@ -18,9 +18,10 @@ from seqdiff.core.status import Outcome
 from seqdiff.models.store import load_model
 from seqdiff.request.designs import Design, Designs
 from seqdiff.request.dna import DnaRules, backtranslate
+from seqdiff.request.goals import PropertyGoal
 from seqdiff.request.problem import Problem, prepare
 from seqdiff.request.spec import DesignSpec, read_mapping
-from seqdiff.sampling.batches import sample_batches
+from seqdiff.sampling.batches import Plan, sample_batches
 from seqdiff.sampling.loop import Samples
 
 Progress = Callable[[str, int], None]
@@ -72,7 +73,8 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
     designs: list[Design] = []
     stopped = ""
     progress("compiling the sampler", 0)
-    batches = sample_batches(denoiser, program, problem.plan(getattr(denoiser, "process", None)), seed=spec.seed, rows=spec.n, batch=spec.sampling.batch)
+    plan = problem.plan(getattr(denoiser, "process", None))
+    batches = sample_batches(denoiser, program, plan, seed=spec.seed, rows=spec.n, batch=spec.sampling.batch)
     try:
         for rows, samples in batches:
             _check(rows, samples)
@@ -91,11 +93,24 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
         "devices": [str(device) for device in jax.local_devices()],
         "seed": spec.seed,
         "guarantee": problem.compiled.guarantee,
+        "law": law(plan),
         "states": problem.compiled.states,
         "constraints": problem.compiled.explain(),
         "seconds": round(seconds, 2),
     }
     return Designs(spec, constraints, problem.compiled.guarantee, tuple(designs), facts, stopped)
+
+
+def law(plan: Plan) -> str:
+    """How the designs' law relates to the model's, beside the constraints, in words."""
+    planner = plan.planner
+    if planner.value_dependent:
+        return "not the model's: which letters are kept depends on the letters drawn"
+    if not plan.process.absorbing or not planner.holds or planner.reopens:
+        return "that of the process's reverse steps, the closer the more steps"
+    if plan.drafts:
+        return "the model's at one position per step, by speculation"
+    return "the model's at one position per step; positions committed together are independent given the rest"
 
 
 def versions() -> dict[str, str]:
@@ -142,4 +157,7 @@ def _design(problem: Problem, constraints: tuple[Any, ...], row: int, samples: S
         calls=int(samples.calls[i]),
         log_evidence=float(samples.log_evidence[i]),
         verdicts=tuple(constraint.holds(sequence) for constraint in constraints),
+        log_normaliser=float(samples.log_normaliser[i]),
+        ess=float(samples.ess[i]),
+        goals={goal.property: goal.value(sequence) for goal in problem.spec.goals if isinstance(goal, PropertyGoal)},
     )

@@ -6,7 +6,7 @@ understood, so that a result can be made again from its own ``spec.yaml``.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,21 @@ from seqdiff.constraints.base import REGISTRY, Constraint, parse_constraint
 from seqdiff.constraints.contig import Contig
 from seqdiff.constraints.positional import Fixed
 from seqdiff.core.alphabet import Alphabet
-from seqdiff.core.contracts import Planner
-from seqdiff.core.errors import InputError, unknown_key
+from seqdiff.core.errors import InputError
 from seqdiff.core.fields import check_keys, number, whole_number
 from seqdiff.core.layout import Layout, Region, parse_regions
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.fasta import read_fasta
 from seqdiff.request.dna import DnaRules
 from seqdiff.request.files import beside, read_contig, resolve, sequence, uses_parent
+from seqdiff.request.goals import goals_to_spec, parse_goals
 from seqdiff.request.planners import parse_planner, planner_spec
-from seqdiff.sampling.planners import EntropyBound
+from seqdiff.sampling.planners import BasePlanner, EntropyBound, FixedOrder
 
 MAX_SEED = 2**32 - 1
 _KEYS = (
     *("model", "length", "n", "seed", "parent", "keep", "structure", "contig"),
-    *("constraints", "bias", "sampling", "dna"),
+    *("constraints", "bias", "goals", "sampling", "dna"),
 )
 
 
@@ -70,31 +70,44 @@ class Sampling:
         temperature: of the denoiser's distribution, above 0: one number, or that of the first step and the limit that a
             linear schedule approaches.
         particles: attempts per design that are weighed against each other; 1 for none.
+        drafts: positions that speculative sampling drafts per call; 0 for none. One position at a time in law.
         batch: attempts sampled side by side; changes speed and memory, never a design.
     """
 
-    planner: Planner = field(default_factory=EntropyBound)
+    planner: BasePlanner = field(default_factory=EntropyBound)
     steps: int = 32
     temperature: float | tuple[float, float] = 1.0
     particles: int = 1
+    drafts: int = 0
     batch: int = 16
 
     def __post_init__(self):
+        if self.drafts and not isinstance(self.planner, FixedOrder):
+            raise InputError(
+                f"drafts={self.drafts} needs an order known beforehand; set planner to random, left_to_right, spread "
+                "or order"
+            )
+        if self.drafts and self.particles > 1:
+            raise InputError(
+                f"drafts={self.drafts} and particles={self.particles}: speculation has no particles; drop one"
+            )
+        if self.drafts and isinstance(self.temperature, tuple):
+            raise InputError(f"drafts={self.drafts} needs one temperature, not a schedule")
         if self.particles > 1 and (self.planner.reopens or self.planner.value_dependent or not self.planner.holds):
             name = next(iter(_name(planner_spec(self.planner))))
             raise InputError(
-                f"particles={self.particles} cannot be weighed under planner {name}, which takes letters back or ranks by "
-                "them; use one that does not, such as random, spread or entropy_bound"
+                f"particles={self.particles} cannot be weighed under planner {name}, which takes letters back or ranks "
+                "by them; use one that does not, such as random, spread or entropy_bound"
             )
 
     @classmethod
     def from_spec(cls, item: object) -> "Sampling":
         """Read ``{planner: entropy_bound, steps: 32, temperature: 1.0, particles: 1, batch: 16}``; all optional."""
-        args = check_keys(item, ("planner", "steps", "temperature", "particles", "batch"))
+        args = check_keys(item, ("planner", "steps", "temperature", "particles", "drafts", "batch"))
         values: dict[str, Any] = {}
         if "planner" in args:
             values["planner"] = parse_planner(args["planner"])
-        for key in ("steps", "particles", "batch"):
+        for key in ("steps", "particles", "drafts", "batch"):
             if key in args:
                 values[key] = whole_number(args[key], key, low=1)
         if "temperature" in args:
@@ -110,9 +123,10 @@ class Sampling:
         """What :meth:`from_spec` reads back."""
         given = self.temperature
         temperature = list(given) if isinstance(given, tuple) else given
-        particles = {"particles": self.particles} if self.particles > 1 else {}
+        extra = {"particles": self.particles} if self.particles > 1 else {}
+        extra |= {"drafts": self.drafts} if self.drafts else {}
         planner = planner_spec(self.planner)
-        return {"planner": planner, "steps": self.steps, "temperature": temperature, **particles, "batch": self.batch}
+        return {"planner": planner, "steps": self.steps, "temperature": temperature, **extra, "batch": self.batch}
 
 
 def _name(spec: object) -> list[str]:
@@ -134,6 +148,7 @@ class DesignSpec:
         keep: stretches of the parent that stay.
         constraints: what every design must obey, beside ``keep``.
         bias: what designs should rather have.
+        goals: what designs should rather be, by particles; see ``request.goals``. Python may also give functions.
         sampling: how to sample.
         dna: rules for DNA that encodes the designs; None for no DNA.
     """
@@ -147,6 +162,7 @@ class DesignSpec:
     keep: tuple[Region, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     bias: tuple[Bias, ...] = ()
+    goals: tuple[Any, ...] = ()
     sampling: Sampling = Sampling()
     dna: DnaRules | None = None
 
@@ -193,11 +209,15 @@ class DesignSpec:
         values["bias"] = tuple(
             _named(f"bias[{i}]", Bias.from_spec, item, alphabet) for i, item in enumerate(_list(args, "bias"), 1)
         )
+        values["goals"] = parse_goals(args.get("goals") or [])
         if "sampling" in args:
             values["sampling"] = _named("sampling", Sampling.from_spec, args["sampling"])
         if "dna" in args:
             values["dna"] = _named("dna", DnaRules.from_mapping, args["dna"])
-        return cls(**values)
+        spec = cls(**values)
+        if spec.goals and spec.sampling.particles == 1:
+            raise InputError("goals are met by choosing among particles; add sampling: {particles: 8} or more")
+        return spec
 
     def to_mapping(self) -> dict[str, Any]:
         """What :meth:`from_mapping` reads back to an equal spec."""
@@ -215,6 +235,8 @@ class DesignSpec:
         mapping["constraints"] = [{item.name: item.to_spec()} for item in self.constraints]
         if self.bias:
             mapping["bias"] = [item.to_spec() for item in self.bias]
+        if self.goals:
+            mapping["goals"] = goals_to_spec(self.goals)
         dna = {} if self.dna is None else {"dna": self.dna.to_spec()}
         return mapping | {"sampling": self.sampling.to_spec()} | dna
 

@@ -31,6 +31,9 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
     console.print(listing)
     if len(designs) > 8:
         console.print(f"... and {len(designs) - 8} more")
+    if designs.spec.sampling.particles > 1:
+        smallest = min(design.ess for design in designs)
+        console.print(f"smallest effective share of the particles on the way: {smallest:.2f}", highlight=False)
     console.print(
         f"{designs.satisfied} of {len(designs)} designs satisfy every constraint; guarantee: {designs.guarantee}; "
         f"plain rejection from the model's first proposal would accept {rate(designs.acceptance)}; "

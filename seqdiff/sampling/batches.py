@@ -9,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from seqdiff.core.contracts import Denoiser, Planner, Program
+from seqdiff.core.contracts import Denoiser, Program
 from seqdiff.process.noise import Process
 from seqdiff.sampling.loop import Samples, Task, particle_keys, row_keys, sample
 from seqdiff.sampling.particles import Goal
+from seqdiff.sampling.planners import BasePlanner
+from seqdiff.sampling.speculative import sample_speculative
 from seqdiff.sampling.trace import Trace
 
 _LENGTH_STREAM = 1 << 30
@@ -28,11 +30,12 @@ class Plan:
         weights: of the lengths, None for equal ones.
         bias: float32 [L, V], added to the scaled log-probabilities.
         steps: most denoiser calls per design.
-        temperature: of the denoiser's distribution, above 0: one number, or the first and the limit of a linear schedule.
+        temperature: of the denoiser's distribution, above 0: one number, or the first and the limit of a line.
         planner: which positions to commit at a step.
         process: whose noise open positions show.
         particles: attempts per design that are weighed against each other.
         goals: soft goals.
+        drafts: positions drafted per call by speculative sampling, 0 for none.
         trace: statistics to record, None for none.
     """
 
@@ -42,10 +45,11 @@ class Plan:
     bias: np.ndarray
     steps: int
     temperature: float | tuple[float, float]
-    planner: Planner
+    planner: BasePlanner
     process: Process
     particles: int = 1
     goals: tuple[Goal, ...] = ()
+    drafts: int = 0
     trace: Trace | None = None
 
 
@@ -72,10 +76,16 @@ def sample_batches(
         keys, canvas, length = jax.device_put((keys, canvas, length), by_row)
         task = Task(keys, canvas, length, bias, steps, temperature)
         model, constraints, planner, given, goals = shared
-        options = {"process": plan.process, "particles": plan.particles, "trace": plan.trace}
-        samples = jax.device_get(sample(model, constraints, task, planner, given, goals, **options))
+        if plan.drafts:
+            drawn, _ = sample_speculative(
+                model, constraints, task, planner, given, process=plan.process, drafts=plan.drafts
+            )
+        else:
+            options = {"process": plan.process, "particles": plan.particles, "trace": plan.trace}
+            drawn = sample(model, constraints, task, planner, given, goals, **options)
+        samples = jax.device_get(drawn)
         kept = min(size, rows - first)
-        yield numbers[:kept], jax.tree.map(lambda leaf: leaf[:kept], samples)
+        yield numbers[:kept], jax.tree.map(lambda leaf, kept=kept: leaf[:kept], samples)
 
 
 def draw_lengths(seed: int, rows: np.ndarray, lengths: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:

@@ -55,7 +55,7 @@ class HostGoal:
     """A Python function of a list of sequences, called once per step with the whole batch.
 
     Attributes:
-        fn: ``fn(sequences) -> numbers``, one finite number per sequence, the same ones whenever it is asked; static, and
+        fn: ``fn(sequences) -> numbers``, one finite number per sequence, the same whenever it is asked; static, and
             a new function compiles the loop anew.
         alphabet: the letters.
         weight: multiplies what it returns.
@@ -104,7 +104,7 @@ def _on_host(
 
 
 @partial(_register, data_fields=["value", "weight"], meta_fields=[])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Linear:
     """``weight * value``.
 
@@ -121,7 +121,7 @@ class Linear:
 
 
 @partial(_register, data_fields=["value", "low", "high", "width"], meta_fields=[])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Window:
     """``-d^2 / (2 width^2)`` with d the distance of the value from the interval from low to high.
 
@@ -175,7 +175,7 @@ def _weighted(weight: Number, value: Float[Array, "B"]) -> Float[Array, "B"]:
 
 
 @partial(_register, data_fields=["intercept", "letters", "words", "positions", "weight"], meta_fields=["word"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Regressor:
     """A linear function of letter shares, shares of words of a fixed length, and letters by position.
 

@@ -22,7 +22,7 @@ from seqdiff.core.contracts import Denoiser, Planner, Program, View
 from seqdiff.core.status import Outcome
 from seqdiff.process.losses import log_observation
 from seqdiff.process.noise import Process
-from seqdiff.sampling.particles import Goal, Weights, conclude, resample, start, weigh
+from seqdiff.sampling.particles import Goal, conclude, resample, start, weigh
 from seqdiff.sampling.trace import Moment, Trace
 
 DETERMINED = 1.0 - 1e-6
@@ -63,8 +63,8 @@ class Samples(NamedTuple):
         calls: int32 [B]; denoiser calls until the row was finished (NFE).
         log_evidence: float32 [B]; log-probability that a draw from the first proposal satisfies the constraints.
         outcome: int32 [B]; an :class:`~seqdiff.core.status.Outcome`.
-        log_normaliser: float32 [B]; with particles, estimate of the log-probability that the sampler without constraints
-            satisfies them, times the mean of the goals' ``exp`` over what does; else 0.
+        log_normaliser: float32 [B]; with particles, estimate of the log-probability that the sampler without
+            constraints satisfies them, times the mean of the goals' ``exp`` over what does; else 0.
         ess: float32 [B]; smallest effective sample size on the way as a share of the particles; 1 without.
         trace: what was recorded, [B, steps, ...] by name.
     """
@@ -289,7 +289,7 @@ def _keys(keys: Key[Array, "B"], step: Int[Array, ""], parts: int) -> list[Key[A
 
 
 def _survival(process: Process, step: Int[Array, ""], steps: Int[Array, ""]) -> Float[Array, ""]:
-    """alpha at an even grid of times from 1 to 0; 1 once the last step is done."""
+    """Alpha at an even grid of times from 1 to 0; 1 once the last step is done."""
     alpha = process.schedule.alpha(1.0 - _share(step, steps))
     return jnp.where(step >= steps, 1.0, jnp.where(step == 0, 0.0, alpha))
 

@@ -150,7 +150,9 @@ def sample_speculative(
         own = jnp.take_along_axis(model, at[:, None, :, None], axis=1)[:, 0]
         log_p = jnp.maximum(letter_log_probability(own, letters), LOG_FLOOR)
         bad = ~jnp.all(finite.reshape(batch, drafts), axis=1)
-        outcome = jnp.where(bad, Outcome.NOT_FINITE, jnp.where(evidence > -jnp.inf, Outcome.DONE, Outcome.NO_COMPLETION))
+        outcome = jnp.where(
+            bad, Outcome.NOT_FINITE, jnp.where(evidence > -jnp.inf, Outcome.DONE, Outcome.NO_COMPLETION)
+        )
         samples = done._replace(
             tokens=tokens,
             order=jnp.where(commit, carry.step, done.order),

@@ -102,5 +102,7 @@ class Trace:
         return jax.tree.map(put, kept, self._measure(moment))
 
     def _measure(self, moment: Moment) -> dict[str, Array]:
-        named = [(item, STATISTICS[item]) if isinstance(item, str) else (item.__name__, item) for item in self.statistics]
+        named = [
+            (item, STATISTICS[item]) if isinstance(item, str) else (item.__name__, item) for item in self.statistics
+        ]
         return {name: measure(moment) for name, measure in named}

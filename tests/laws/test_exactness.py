@@ -11,6 +11,7 @@ import pytest
 
 from seqdiff.constraints import compile_constraints
 from seqdiff.core.layout import Layout
+from seqdiff.process.noise import Process
 from seqdiff.sampling.batches import Plan, sample_batches
 from seqdiff.sampling.planners import Confidence, EntropyBound, Random
 from tests.helpers import TINY, Independent, Neighbours, conditional, expected_variation, parse, texts, total_variation
@@ -107,7 +108,7 @@ def _run(denoiser, program, compiled, size: int, planner, steps: int) -> list[st
         steps=steps,
         temperature=1.0,
         planner=planner,
-        mask=TINY.mask,
+        process=Process(mask=TINY.mask),
     )
     batches = sample_batches(denoiser, program, plan, seed=11, rows=DRAWS, batch=DRAWS)
     return [TINY.decode(row[row < 4]) for _, samples in batches for row in samples.tokens]

@@ -1,9 +1,11 @@
 """Whatever the constraints, the model and the planner: every design satisfies every constraint, or nothing does."""
 
 import itertools
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -12,9 +14,9 @@ from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InfeasibleError
 from seqdiff.core.layout import Layout
 from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.process.noise import PROCESSES, Process
 from seqdiff.sampling.batches import Plan, sample_batches
-from seqdiff.sampling.planners import PLANNERS
-from tests.helpers import TINY, Neighbours, texts
+from tests.helpers import EVERY_PLANNER, TINY, Neighbours, texts
 
 LENGTH, SIZE = 6, 8
 _regions = st.one_of(st.none(), st.tuples(st.integers(1, LENGTH), st.integers(1, LENGTH)).map(sorted))
@@ -48,7 +50,15 @@ _constraints = st.lists(
 
 
 def _sample(
-    compiled, alphabet: Alphabet, size: int, seed: int, scale: float, planner, steps: int, rows: int
+    compiled,
+    alphabet: Alphabet,
+    size: int,
+    seed: int,
+    scale: float,
+    planner,
+    steps: int,
+    rows: int,
+    uniform: float = 0.0,
 ) -> list[str]:
     letters = len(alphabet)
     table = scale * np.random.default_rng(seed).normal(size=(letters + 1, letters + 1, letters))
@@ -62,7 +72,7 @@ def _sample(
         steps=steps,
         temperature=1.0,
         planner=planner,
-        mask=alphabet.mask,
+        process=Process(mask=alphabet.mask, uniform=uniform),
     )
     denoiser = Neighbours(jnp.asarray(table, jnp.float32))
     batches = sample_batches(denoiser, compiled.program(size), plan, seed=seed, rows=rows, batch=rows)
@@ -75,10 +85,11 @@ def _sample(
     low=st.integers(4, LENGTH),
     seed=st.integers(0, 99),
     scale=st.sampled_from([0.0, 1.0, 30.0, 3000.0]),
-    planner=st.sampled_from(sorted(PLANNERS)),
+    planner=st.sampled_from(sorted(EVERY_PLANNER)),
+    process=st.sampled_from(sorted(PROCESSES)),
     budget=st.sampled_from([4096, 12]),
 )
-def test_small_worlds(items: list[dict], low: int, seed: int, scale: float, planner: str, budget: int):
+def test_small_worlds(items: list[dict], low: int, seed: int, scale: float, planner: str, process: str, budget: int):
     from seqdiff.core.errors import BudgetError
 
     constraints = [parse_constraint(item, TINY) for item in items]
@@ -101,7 +112,7 @@ def test_small_worlds(items: list[dict], low: int, seed: int, scale: float, plan
             for constraint in named:
                 assert solutions([other for other in named if other != constraint])
         return
-    for text in _sample(compiled, TINY, SIZE, seed, scale, PLANNERS[planner](), 3, 8):
+    for text in _sample(compiled, TINY, SIZE, seed, scale, EVERY_PLANNER[planner], 3, 8, PROCESSES[process]):
         assert low <= len(text) <= LENGTH
         assert all(constraint.holds(text).ok for constraint in constraints), text
 
@@ -123,5 +134,47 @@ def test_proteins(motif: str, cysteines: int, scale: float, seed: int):
     ]
     constraints = [parse_constraint(item, PROTEIN) for item in items]
     compiled = compile_constraints(constraints, Layout(PROTEIN, 40, 48))
-    for text in _sample(compiled, PROTEIN, 48, seed, scale, PLANNERS["entropy_bound"](), 6, 4):
+    for text in _sample(compiled, PROTEIN, 48, seed, scale, EVERY_PLANNER["entropy_bound"], 6, 4):
         assert all(constraint.holds(text).ok for constraint in constraints), text
+
+
+TIERS: dict[str, tuple[list[dict[str, Any]], int]] = {
+    "chain": ([{"pattern": {"regex": "AB.C"}}, {"run": {"max": 2}}, {"count": {"letters": "D", "exactly": 2}}], 4096),
+    "shared": ([{"tied": {"groups": [[1, 5, 9], [2, 8]]}}, {"count": {"letters": "A", "min": 2, "max": 5}}], 4096),
+    "path": ([{"pattern": {"regex": "A...B"}}, {"forbid": {"positions": 2, "letters": "D"}}], 8),
+    "solver": (
+        [
+            {"tied": {"period": 5}},
+            {"pattern": {"regex": "AB|C..C", "exactly": 0}},
+            {"count": {"letters": "A", "min": 2}},
+        ],
+        4,
+    ),
+}
+_EVERY = [(planner, process, tier) for planner in EVERY_PLANNER for process in PROCESSES for tier in TIERS]
+
+
+def _covering(number: int) -> bool:
+    """One case in six, spread over planners, processes and tiers: the default run; the others are marked slow."""
+    planner, rest = divmod(number, len(PROCESSES) * len(TIERS))
+    process, tier = divmod(rest, len(TIERS))
+    return (process + tier + planner) % 6 == 0
+
+
+@pytest.mark.parametrize(
+    ("planner", "process", "tier"),
+    [
+        pytest.param(*case, marks=[] if _covering(number) else [pytest.mark.slow], id="-".join(case))
+        for number, case in enumerate(_EVERY)
+    ],
+)
+def test_every_planner_process_and_tier(planner: str, process: str, tier: str):
+    items, budget = TIERS[tier]
+    constraints = [parse_constraint(item, TINY) for item in items]
+    compiled = compile_constraints(constraints, Layout(TINY, 10, 10), budget=budget)
+    assert ("solver" in {part.route for part in compiled.parts}) == (tier == "solver")
+    for steps in (1, 3, 12):
+        drawn = _sample(compiled, TINY, 10, steps, 2.0, EVERY_PLANNER[planner], steps, 6, PROCESSES[process])
+        assert len(drawn) == 6
+        for text in drawn:
+            assert all(constraint.holds(text).ok for constraint in constraints), text

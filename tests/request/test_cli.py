@@ -106,7 +106,7 @@ REFUSALS = [
     ({"constraints": {"forbid": {}}}, [], "must be a list"),
     ({"constraints": ["forbid"]}, [], "constraints[1]: constraint 'forbid': write one name and its arguments"),
     ({"sampling": {"temperature": 0}}, [], "above 0"),
-    ({"sampling": {"planner": "entropy"}}, [], "did you mean 'entropy_bound'?"),
+    ({"sampling": {"planner": "entropy_bond"}}, [], "did you mean 'entropy_bound'?"),
     ({"sampling": {"planner": {"random": {"gamma": 1}}}}, [], "unknown key 'gamma'"),
     ({"bias": [{"letters": "C"}]}, [], "bias[1]: needs 'add'"),
     ({"bias": [{"letters": "C", "add": 1, "positions": "90"}]}, [], "bias: position 90 is out of range"),

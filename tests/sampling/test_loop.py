@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 from seqdiff.constraints import Compiled, compile_constraints
+from seqdiff.core.errors import InputError
 from seqdiff.core.layout import Layout
 from seqdiff.core.status import Outcome
-from seqdiff.process.noise import PROCESSES, Process
+from seqdiff.process.noise import Process
 from seqdiff.sampling.batches import Plan, draw_lengths, sample_batches
-from seqdiff.sampling.loop import GIVEN
+from seqdiff.sampling.loop import GIVEN, Task, row_keys, sample
 from seqdiff.sampling.planners import BasePlanner, EntropyBound, Random
+from seqdiff.sampling.trace import Moment, Trace
 from tests.helpers import EVERY_PLANNER, TINY, Neighbours, parse
 
 SIZE = 16
@@ -87,14 +89,13 @@ def test_designs_depend_on_seed_and_row_only(changes: dict):
 
 
 @pytest.mark.parametrize("planner", EVERY_PLANNER)
-@pytest.mark.parametrize("process", ["absorbing", "uniform"])
-def test_every_design_is_complete_within_its_steps(planner: str, process: str):
+def test_every_design_is_complete_within_its_steps(planner: str):
     for steps in (1, 4, 13):
-        check_complete(EVERY_PLANNER[planner], Process(mask=TINY.mask, uniform=PROCESSES[process]), steps)
+        check_complete(EVERY_PLANNER[planner], steps)
 
 
-def check_complete(planner: BasePlanner, process: Process, steps: int) -> None:
-    samples = run(steps=steps, process=process, planner=planner)
+def check_complete(planner: BasePlanner, steps: int) -> None:
+    samples = run(steps=steps, planner=planner)
     lengths = draw_lengths(3, np.arange(10), SOME.lengths())
     assert (samples.outcome == Outcome.DONE).all()
     assert (samples.calls <= steps).all()
@@ -144,6 +145,56 @@ def test_another_motif_of_the_same_shape_compiles_nothing(caplog: pytest.LogCapt
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         run(second, planner=EntropyBound(gamma=0.123))
     assert [record for record in caplog.records if "Compiling" in record.getMessage()]
+
+
+def test_nothing_leaves_the_device_inside_the_loop():
+    problem = SOME.program(SIZE)
+    settings = plan()
+    task = Task(
+        keys=row_keys(0, jnp.arange(4)),
+        canvas=jnp.broadcast_to(jnp.asarray(settings.canvas), (4, SIZE)),
+        length=jnp.full((4,), 12),
+        bias=jnp.asarray(settings.bias),
+        steps=jnp.int32(5),
+        temperature=jnp.ones((2,)),
+    )
+    denoiser = Neighbours(jnp.asarray(TABLE))
+
+    def go(steps: jax.Array):
+        return jax.block_until_ready(
+            sample(denoiser, problem, task._replace(steps=steps), EntropyBound(), process=settings.process)
+        )
+
+    more = jnp.int32(7)
+    go(task.steps)
+    with jax.transfer_guard("disallow"):
+        go(more)
+    jaxpr = str(
+        jax.make_jaxpr(lambda task: sample(denoiser, problem, task, EntropyBound(), process=settings.process))(task)
+    )
+    assert "callback" not in jaxpr
+
+
+def test_a_trace_records_what_is_asked_for():
+    names = ("tokens", "commits", "open", "entropy")
+    samples = run(steps=6, rows=4, batch=4, trace=Trace((*names, letters_in_place), 6))
+    assert set(samples.trace) == {*names, "letters_in_place"}
+    for row in range(4):
+        calls = samples.calls[row]
+        assert samples.trace["commits"][row].sum() == samples.trace["open"][row, 0]
+        assert (samples.trace["tokens"][row, calls - 1] == samples.tokens[row]).all()
+        assert (samples.trace["commits"][row, calls:] == 0).all()
+        assert samples.trace["letters_in_place"][row, calls - 1] == (samples.tokens[row] < TINY.mask).sum()
+        np.testing.assert_array_equal(
+            np.diff(samples.trace["open"][row, :calls]), -samples.trace["commits"][row, : calls - 1]
+        )
+    assert run(steps=6, rows=4, batch=4).trace == {}
+    with pytest.raises(InputError, match="did you mean 'entropy'"):
+        Trace(("entropi",), 6)
+
+
+def letters_in_place(moment: Moment) -> jax.Array:
+    return jnp.sum(moment.tokens < TINY.mask, axis=1)
 
 
 _TWO_DEVICES = """

@@ -41,6 +41,7 @@ def draw(items, planner, *, drafts: int, drafter=None, seed: int = 1, draws: int
 def law(constraints, order: list[int]) -> dict[str, float]:
     """One position at a time in a fixed order, each from its marginal given the constraints, by enumeration."""
     whole = [text for text in texts(LENGTH) if all(item.holds(text).ok for item in constraints)]
+
     @functools.cache
     def model(known: tuple[tuple[int, str], ...]) -> np.ndarray:
         canvas = np.full((1, LENGTH), 4)
@@ -77,7 +78,7 @@ def test_the_law_is_that_of_one_position_at_a_time(drafts: int, own: bool):
     rest = DRAWS - sum(counts)
     p = [expected[text] for text in frequent]
     # A true null is rejected with probability 1e-3.
-    everything = np.array([*p, max(1 - sum(p), 1e-12)])
+    everything = np.array([*p, max(1 - sum(p), 1e-12)], float)
     assert chisquare([*counts, rest], everything / everything.sum() * DRAWS).pvalue > 1e-3
     assert (np.asarray(fared.accepted) <= np.asarray(fared.drafted)).all()
     assert np.mean(samples.calls) < LENGTH + (1 if own else 0)

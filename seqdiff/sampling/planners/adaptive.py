@@ -182,7 +182,7 @@ class Accept(BasePlanner):
     """DiffusionGemma's canvas update: low-entropy positions show their drawn letter, all others fresh noise.
 
     Acceptance has no memory: nothing is held, every position is drawn again at every step, and the likeliest letters
-    are committed at the end. Made for uniform processes; under the absorbing one accepted letters are seen for one step.
+    are committed at the end. Made for uniform processes; under absorbing ones accepted letters are seen for one step.
 
     Attributes:
         gamma: bound on the sum of the accepted entropies less the largest, in nats.

@@ -7,7 +7,7 @@ arrays or a network and may change without a compilation.
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ def leaf(**options: Any) -> Any:
 _Class = TypeVar("_Class", bound=type)
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, leaf))
 def planner(name: str) -> Callable[[_Class], _Class]:
     """Class decorator: a frozen keyword-only dataclass, a pytree, known by ``name``."""
 
@@ -72,7 +73,7 @@ class Wrapper(BasePlanner):
         inner: the planner inside.
     """
 
-    inner: BasePlanner = leaf()
+    inner: BasePlanner = field(metadata={"leaf": True})
 
     reads_marginals = property(lambda self: self.inner.reads_marginals)  # pyright: ignore[reportAssignmentType]
     reads_witness = property(lambda self: self.inner.reads_witness)  # pyright: ignore[reportAssignmentType]

@@ -60,7 +60,9 @@ class ReMDM(BasePlanner):
         """Probability of each held letter when it was committed."""
         return jnp.ones(open.shape)
 
-    def plan(self, keys: Key[Array, "B"], state: Float[Array, "B L"], view: View, process: Process) -> tuple[Moves, Any]:
+    def plan(
+        self, keys: Key[Array, "B"], state: Float[Array, "B L"], view: View, process: Process
+    ) -> tuple[Moves, Any]:
         commit_keys, reopen_keys = split(keys, 2)
         limit = jnp.minimum((1.0 - view.alpha_next) / jnp.maximum(view.alpha, 1e-6), 1.0)
         sigma = jnp.minimum(self.eta, limit) if self.rule == "cap" else self.eta * limit
