@@ -13,9 +13,11 @@ Further options: ``n``, ``length``, ``budgets=4,8``, ``planners=random,spread``,
 compare with; for ``toy`` also ``draws``, texts of four letters.
 
 Low perplexity is no merit by itself: a planner that repeats itself has it too, so entropy, repeats and diversity stand
-beside it everywhere. Standard errors (``*_error``) are grouped jackknives over designs.
+beside it everywhere. Standard errors (``*_error``) are over designs, by a grouped jackknife
+where a figure is no mean.
 """
 
+import functools
 import json
 import sys
 import zlib
@@ -36,7 +38,7 @@ from seqdiff.core.layout import Layout
 from seqdiff.domains.protein import PROTEIN, read_fasta
 from seqdiff.experiments.baselines import Trigram
 from seqdiff.experiments.bench import metrics
-from seqdiff.experiments.bench.quality_plot import draw_protein, draw_toy
+from seqdiff.experiments.bench.quality_plot import draw_protein, draw_toy, pivot, tokens_per_call
 from seqdiff.models.oracles import JointLaw, MarkovLaw, stationary
 from seqdiff.models.store import load_model
 from seqdiff.process.noise import Process
@@ -150,6 +152,15 @@ def markov_chain(letters: int = 8, concentration: float = 0.25, seed: int = 0) -
     return MarkovLaw(stationary(transition), transition)
 
 
+class Known:
+    """A law as metrics ask for it again and again: compiled once, its tables computed once."""
+
+    def __init__(self, law: MarkovLaw):
+        self.log_prob = jax.jit(law.log_prob)
+        self.sample = jax.jit(law.sample, static_argnums=(1, 2))
+        self.pair_marginals = functools.cache(law.pair_marginals)
+
+
 def small_table(length: int = 4, letters: int = 3, seed: int = 0) -> JointLaw:
     """Texts with independent normal log-probabilities of deviation 2: dependence of every order."""
     table = np.random.default_rng(seed).normal(scale=2.0, size=(letters,) * length)
@@ -166,31 +177,31 @@ def jackknife(statistic: Callable[[np.ndarray], float], tokens: np.ndarray) -> f
     return float(np.sqrt((groups - 1) * found.var()))
 
 
-def with_errors(statistics: dict[str, Callable[[Any], float]], tokens: np.ndarray) -> Row:
-    """Each statistic and its standard error."""
-    errors = {f"{name}_error": jackknife(statistic, tokens) for name, statistic in statistics.items()}
-    return {name: statistic(tokens) for name, statistic in statistics.items()} | errors
+def mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    """Mean of independent values and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def measure_toy(law: MarkovLaw, tokens: np.ndarray) -> Row:
+def entropy_and_repeats(tokens: np.ndarray) -> Row:
+    """Of texts of one length, with errors."""
+    share, error = mean_and_error(np.array([metrics.repeats(row).mean() for row in tokens]))
+    row = {"entropy": metrics.unigram_entropy(tokens), "entropy_error": jackknife(metrics.unigram_entropy, tokens)}
+    return row | {"repeats": share, "repeats_error": error}
+
+
+def measure_toy(law: metrics.Law, tokens: np.ndarray) -> Row:
     """Pairs one and four apart, likelihood, entropy and repeats of texts of the chain."""
     nll, error = metrics.mean_nll(tokens, law)
-    row = with_errors({"entropy": metrics.unigram_entropy, "repeats": metrics.repeat_fraction}, tokens)
     apart = {f"variation_{lag}": metrics.pair_variation(tokens, law, lag) for lag in (1, 4)}
-    return {"nll": nll, "nll_error": error} | apart | row
+    return {"nll": nll, "nll_error": error} | apart | entropy_and_repeats(tokens)
 
 
-def measure_protein(scorer: Trigram, tokens: np.ndarray) -> Row:
+def measure_protein(scorer: metrics.Scorer, tokens: np.ndarray) -> Row:
     """Perplexity under the scorer, entropy, repeats and diversity of sequences of one length."""
-    return with_errors(
-        {
-            "perplexity": lambda rows: metrics.perplexity(rows, scorer),
-            "entropy": metrics.unigram_entropy,
-            "repeats": metrics.repeat_fraction,
-            "diversity": metrics.diversity,
-        },
-        tokens,
-    )
+    nats, error = mean_and_error(np.array([scorer.nats(row) for row in tokens]) / tokens.shape[1])
+    row = {"perplexity": float(np.exp(nats)), "perplexity_error": float(np.exp(nats)) * error}
+    apart = {"diversity": metrics.diversity(tokens), "diversity_error": jackknife(metrics.diversity, tokens)}
+    return row | entropy_and_repeats(tokens) | apart
 
 
 class Ledger:
@@ -219,9 +230,9 @@ def sweep(
     measure: Callable[[np.ndarray], Row],
     options: "Options",
 ) -> None:
-    """Every planner at every budget, small budgets first; and letters drawn independently, in one or two calls."""
+    """One position at a time, letters in one or two calls, then every planner at every budget, small budgets first."""
     chosen = options.chosen(cases(part))
-    cells = [("random", steps) for steps in (1, 2) if "random" in chosen]
+    cells = [("random", steps) for steps in (options.length, 1, 2) if "random" in chosen]
     for name, steps in cells + [(name, steps) for steps in options.budgets for name in chosen]:
         n = options.reference if name == "random" and steps == options.length else options.n
 
@@ -239,18 +250,19 @@ def sweep(
 def toy(ledger: Ledger, options: "Options") -> None:
     """The chain, its floor and the table of all short texts."""
     law = markov_chain()
+    known = Known(law)
     n, length = options.n, options.length
 
     def floor() -> Row:
-        drawn = np.asarray(law.sample(jax.random.key(1), 8 * n, length))
-        floors = {lag: metrics.pair_variation_floor(law, n, length, lag) for lag in (1, 4)}
+        drawn = np.asarray(known.sample(jax.random.key(1), 8 * n, length))
+        floors = {lag: metrics.pair_variation_floor(known, n, length, lag) for lag in (1, 4)}
         found = {f"variation_{lag}": at.mean for lag, at in floors.items()}
         found |= {f"variation_{lag}_error": at.deviation for lag, at in floors.items()}
-        return {"n": n, "length": length} | measure_toy(law, drawn) | found
+        return {"n": n, "length": length} | measure_toy(known, drawn) | found
 
     ledger.add("toy", "true draws", 0, floor)
     by_noise = {uniform: replace(law, process=Process(mask=TOY.mask, uniform=uniform)) for uniform in (0.0, 1.0)}
-    sweep(ledger, "toy", by_noise.__getitem__, TOY, lambda tokens: measure_toy(law, tokens), options)
+    sweep(ledger, "toy", by_noise.__getitem__, TOY, lambda tokens: measure_toy(known, tokens), options)
     table = small_table()
     p = np.exp(np.asarray(table.table, float))
     true = [
@@ -283,10 +295,10 @@ def protein(ledger: Ledger, options: "Options") -> None:
     """The bundled network against real sequences."""
     if not options.train:
         raise InputError("the scorer is counted from sequences; give train=FILE.fasta")
-    scorer = Trigram([PROTEIN.encode(text) for _, text in read_fasta(options.train)], len(PROTEIN))
+    scorer = Trigram([PROTEIN.encode(text) for text in _texts(options.train)], len(PROTEIN))
     if options.test:
         length = options.length
-        real = [PROTEIN.encode(text) for _, text in read_fasta(options.test) if len(text) >= length]
+        real = [PROTEIN.encode(text) for text in _texts(options.test) if len(text) >= length]
         rng = np.random.default_rng(0)
         first = [rng.integers(len(text) - length + 1) for text in real]
         crops = {
@@ -302,43 +314,8 @@ def protein(ledger: Ledger, options: "Options") -> None:
     sweep(ledger, "protein", lambda _: model, PROTEIN, lambda tokens: measure_protein(scorer, tokens), options)
 
 
-def tokens_per_call(rows: Sequence[Row], part: str, strict: bool = True) -> list[Row]:
-    """For each planner, the row with the most positions per call whose quality is that of one position at a time.
-
-    Protein: perplexity, entropy and diversity within 2 % of random one at a time, repeats within 0.01. Toy: bigrams
-    within two deviations of true draws and, where ``strict``, pairs four apart too and likelihood within 2 %.
-    """
-    mine = [row for row in rows if row["part"] == part and row["steps"]]
-    if part == "protein":
-        like = next(row for row in mine if row["planner"] == "random" and row["steps"] == row["length"])
-
-        def like_it(row: Row) -> bool:
-            near = all(abs(row[name] / like[name] - 1) <= 0.02 for name in ("perplexity", "entropy", "diversity"))
-            return near and abs(row["repeats"] - like["repeats"]) <= 0.01
-    else:
-        like = next(row for row in rows if row["planner"] == "true draws")
-        lags = ("variation_1", "variation_4") if strict else ("variation_1",)
-
-        def like_it(row: Row) -> bool:
-            near = all(row[lag] <= like[lag] + 2 * like[f"{lag}_error"] for lag in lags)
-            return near and (not strict or abs(row["nll"] / like["nll"] - 1) <= 0.02)
-
-    best = {}
-    for row in sorted(filter(like_it, mine), key=lambda row: -row["calls"]):
-        best[row["planner"]] = row | {"tokens_per_call": row["length"] / row["calls"]}
-    return sorted(best.values(), key=lambda row: -row["tokens_per_call"])
-
-
-def pivot(rows: Sequence[Row], part: str, metric: str, digits: int) -> str:
-    """A Markdown table of one metric: planners by budget."""
-    mine = {(row["planner"], row["steps"]): row[metric] for row in rows if row["part"] == part and metric in row}
-    budgets = sorted({steps for _, steps in mine if steps})
-    lines = [f"| {metric} | " + " | ".join(map(str, budgets)) + " |", "| --- |" + " --- |" * len(budgets)]
-    for name in dict.fromkeys(name for name, _ in mine):
-        cells = [f"{mine[name, steps]:.{digits}f}" if (name, steps) in mine else "" for steps in budgets]
-        cells = cells if (name, 0) not in mine else [f"{mine[name, 0]:.{digits}f}"] + [""] * (len(budgets) - 1)
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def _texts(path: str) -> list[str]:
+    return [str(record.seq) for record in read_fasta(path)]
 
 
 class Options:
@@ -377,28 +354,17 @@ def main(words: Sequence[str]) -> list[Row]:
     options = Options(part, words[1:])
     ledger = Ledger(options.out)
     (toy if part == "toy" else protein)(ledger, options)
-    digits = {
-        "variation_1": 4,
-        "variation_4": 4,
-        "nll": 3,
-        "perplexity": 2,
-        "entropy": 3,
-        "repeats": 3,
-        "diversity": 3,
-        "calls": 1,
-    }
     rows = ledger.rows
-    for metric in digits:
+    for metric in (*("variation_1", "variation_4", "nll", "perplexity", "entropy", "repeats", "diversity"), "calls"):
         if any(row["part"] == part and metric in row for row in rows):
-            print(pivot(rows, part, metric, digits[metric]), end="\n\n")
+            print(pivot(rows, part, metric), end="\n\n")
     for row in rows:
         if row["part"] == "table":
             print("| {planner} | {steps} | {variation:.4f} | {expected:.4f} | {entropy:.3f} |".format(**row))
-    if part == "toy" or any(row["planner"] == "random" and row["steps"] == options.length for row in rows):
-        for strict in (False, True) if part == "toy" else (True,):
-            for row in tokens_per_call(rows, part, strict):
-                print("| {planner} | {steps} | {calls:.1f} | {tokens_per_call:.1f} |".format(**row))
-            print()
+    for strict in (False, True) if part == "toy" else (True,):
+        print()
+        for row in tokens_per_call(rows, part, strict=strict):
+            print("| {planner} | {steps} | {calls:.1f} | {tokens_per_call:.1f} |".format(**row))
     if options.plot:
         (draw_toy if part == "toy" else draw_protein)(rows, Path(options.plot))
     return rows

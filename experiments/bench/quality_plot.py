@@ -1,7 +1,7 @@
-"""Pictures of ``seqdiff.experiments.bench.quality``: quality and entropy side by side against the calls used.
+"""What is made of the rows of ``seqdiff.experiments.bench.quality``: tables, positions per call, pictures.
 
-Colours tell families of planners (those of Okabe and Ito, safe for colour-blind readers), markers and dashes tell the
-members of a family.
+The pictures show quality and entropy side by side against the calls used. Colours tell families of planners (those of
+Okabe and Ito, safe for colour-blind readers), markers and dashes tell the members of a family.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,15 @@ from seqdiff.core.errors import missing_extra
 Row = dict[str, Any]
 FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("#0072B2", ("random", "spread", "left_to_right")),
-    ("#D55E00", ("confidence", "margin", "entropy", "blocks")),
     ("#009E73", ("entropy_bound", "threshold", "klass")),
+    ("#D55E00", ("confidence", "margin", "entropy", "blocks")),
     ("#CC79A7", ("maskgit", "p2", "rdm", "wino")),
     ("#E69F00", ("remdm", "gibbs")),
     ("#000000", ("ancestral", "flow")),
     ("#56B4E9", ("uniform",)),
 )
 MARKERS, DASHES = "osD^vPX*", ("-", "--", ":", "-.")
+DIGITS = {"variation_1": 4, "variation_4": 4, "perplexity": 2, "calls": 1}
 TOY_PANELS = (
     ("variation_1", "total variation of bigrams (lower is better)", "log"),
     ("nll", "nats per letter under the law (on the line is right)", "linear"),
@@ -35,6 +36,48 @@ PROTEIN_PANELS = (
 )
 
 
+def tokens_per_call(rows: Sequence[Row], part: str, *, strict: bool = True) -> list[Row]:
+    """For each planner, the row with the most positions per call whose quality is that of one position at a time.
+
+    Protein: perplexity, entropy and diversity within 2 % of random one at a time, repeats within 0.01. Toy: bigrams
+    within two deviations of true draws and, where ``strict``, pairs four apart too and likelihood within 2 %.
+    """
+    mine = [row for row in rows if row["part"] == part and row["steps"]]
+    if part == "protein":
+        like = _slow(mine)
+        if like is None:
+            return []
+
+        def like_it(row: Row) -> bool:
+            near = all(abs(row[name] / like[name] - 1) <= 0.02 for name in ("perplexity", "entropy", "diversity"))
+            return near and abs(row["repeats"] - like["repeats"]) <= 0.01
+    else:
+        like = next(row for row in rows if row["planner"] == "true draws")
+        lags = ("variation_1", "variation_4") if strict else ("variation_1",)
+
+        def like_it(row: Row) -> bool:
+            near = all(row[lag] <= like[lag] + 2 * like[f"{lag}_error"] for lag in lags)
+            return near and (not strict or abs(row["nll"] / like["nll"] - 1) <= 0.02)
+
+    best = {}
+    for row in sorted(filter(like_it, mine), key=lambda row: -row["calls"]):
+        best[row["planner"]] = row | {"tokens_per_call": row["length"] / row["calls"]}
+    return sorted(best.values(), key=lambda row: -row["tokens_per_call"])
+
+
+def pivot(rows: Sequence[Row], part: str, metric: str) -> str:
+    """A Markdown table of one metric: planners by budget."""
+    mine = {(row["planner"], row["steps"]): row[metric] for row in rows if row["part"] == part and metric in row}
+    digits = DIGITS.get(metric, 3)
+    budgets = sorted({steps for _, steps in mine if steps})
+    lines = [f"| {metric} | " + " | ".join(map(str, budgets)) + " |", "| --- |" + " --- |" * len(budgets)]
+    for name in dict.fromkeys(name for name, _ in mine):
+        cells = [f"{mine[name, steps]:.{digits}f}" if (name, steps) in mine else "" for steps in budgets]
+        cells = cells if (name, 0) not in mine else [f"{mine[name, 0]:.{digits}f}"] + [""] * (len(budgets) - 1)
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def draw_toy(rows: Sequence[Row], path: Path) -> None:
     """The Markov chain: four panels with the values of true draws."""
     law = next(row for row in rows if row["planner"] == "true draws")
@@ -45,12 +88,17 @@ def draw_toy(rows: Sequence[Row], path: Path) -> None:
 def draw_protein(rows: Sequence[Row], path: Path) -> None:
     """The protein network: four panels with real sequences and one position at a time."""
     real = next((row for row in rows if row["planner"] == "real, from the start"), None)
-    slow = next((row for row in rows if row["planner"] == "random" and row["steps"] == row["length"]), None)
+    slow = _slow(rows)
     known = [(real, "real sequences", "-"), (slow, "random, one at a time", "--")]
     lines = {
         metric: [(row[metric], label, dash) for row, label, dash in known if row] for metric, _, _ in PROTEIN_PANELS
     }
     _draw([row for row in rows if row["part"] == "protein"], path, PROTEIN_PANELS, lines)
+
+
+def _slow(rows: Sequence[Row]) -> Row | None:
+    """Random order, one position at a time."""
+    return next((row for row in rows if row["planner"] == "random" and row["steps"] == row["length"]), None)
 
 
 def _draw(rows: list[Row], path: Path, panels: Sequence[tuple[str, str, str]], lines: dict[str, list[Any]]) -> None:
@@ -66,14 +114,13 @@ def _draw(rows: list[Row], path: Path, panels: Sequence[tuple[str, str, str]], l
         {"svg.hashsalt": "seqdiff", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
     )
     figure, axes = pyplot.subplots(2, 2, figsize=(11.5, 8), sharex=True)
-    names = [name for name in dict.fromkeys(row["planner"] for row in rows) if _style(name)]
+    styles = _styles(list(dict.fromkeys(row["planner"] for row in rows)))
     for axis, (metric, title, scale) in zip(axes.flat, panels, strict=True):
         for value, label, dash in lines[metric]:
             axis.axhline(value, color="0.45", linestyle=dash, linewidth=1.6, label=label, zorder=1)
-        seen = dict.fromkeys(name for family in FAMILIES for name in names if name.startswith(family[1]))
-        for name in seen:
+        for name, style in styles.items():
             mine = sorted((row["calls"], row[metric]) for row in rows if row["planner"] == name)
-            axis.plot(*zip(*mine, strict=True), label=name, linewidth=1.1, markersize=4, **_styles(names)[name])
+            axis.plot(*zip(*mine, strict=True), label=name, linewidth=1.1, markersize=4, **style)
         axis.set_xscale("log", base=2)
         axis.set_yscale(scale)
         axis.set_title(title, fontsize=9.5, loc="left")
@@ -92,22 +139,12 @@ def _draw(rows: list[Row], path: Path, panels: Sequence[tuple[str, str, str]], l
     pyplot.close(figure)
 
 
-def _style(name: str) -> int | None:
-    """Number of the first family that claims a planner."""
-    return next((i for i, (_, members) in enumerate(FAMILIES) if name.startswith(members)), None)
-
-
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    styles: dict[str, dict[str, Any]] = {}
-    count = [0] * len(FAMILIES)
-    for name in names:
-        family = _style(name)
-        if family is not None:
-            number = count[family]
-            count[family] += 1
-            styles[name] = {
-                "color": FAMILIES[family][0],
-                "marker": MARKERS[number % len(MARKERS)],
-                "linestyle": DASHES[number % len(DASHES)],
-            }
+    """Line style of each name that belongs to a family, family by family."""
+    left, styles = list(names), {}
+    for color, members in FAMILIES:
+        mine = [name for name in left if name.startswith(members)]
+        left = [name for name in left if name not in mine]
+        for i, name in enumerate(mine):
+            styles[name] = {"color": color, "marker": MARKERS[i % len(MARKERS)], "linestyle": DASHES[i % len(DASHES)]}
     return styles

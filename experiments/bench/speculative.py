@@ -74,7 +74,8 @@ def measure(
         for name, drafter in drafters.items():
             for k in drafts:
                 found = _speculate(denoiser, program, task, planner, drafter, process=process, k=k)
-                yield head | {"drafter": name, "drafts": k} | found | _variation(found.pop("tokens"), law)
+                tokens = found.pop("tokens")
+                yield head | {"drafter": name, "drafts": k} | found | _variation(tokens, law)
 
 
 def _speculate(

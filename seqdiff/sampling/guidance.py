@@ -53,11 +53,7 @@ class SoftPredictor(Predictor, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Wrapper:
-    """What wrappers share: they are what their denoiser is.
-
-    Attributes:
-        denoiser: the denoiser inside.
-    """
+    """What wrappers share: they are what the denoiser inside is."""
 
     denoiser: Denoiser
 
@@ -75,11 +71,7 @@ class Wrapper:
 @partial(_register, data_fields=["denoiser", "conditions"], meta_fields=[])
 @dataclass(frozen=True, eq=False)
 class Under(Wrapper):
-    """A denoiser under conditions of its own, whatever the caller gives.
-
-    Attributes:
-        conditions: what the denoiser is given.
-    """
+    """A denoiser under conditions of its own, whatever the caller gives."""
 
     conditions: Any
 
@@ -271,12 +263,8 @@ class NoisyPredictor:
 
 
 class PredictorFit(NamedTuple):
-    """A trained predictor and how it does on labels that were held out, over all noise levels.
-
-    Attributes:
-        predictor: of class 0 or of the mean label; :meth:`NoisyPredictor.at` wants another.
-        held_out: mean log p(y | z_t), in nats.
-        baseline: the same of the labels' overall law, which does not look at the canvas.
+    """A predictor, of class 0 or of the mean label, see :meth:`NoisyPredictor.at`; its mean log p(y | z_t) on labels
+    that were held out, over all noise levels; and that of the labels' overall law, which does not look at the canvas.
     """
 
     predictor: NoisyPredictor
@@ -307,8 +295,7 @@ def fit_predictor(
         key: of everything random.
         length: of each row; the full width by default.
         hidden: width of the hidden layer.
-        steps: of training, with ``batch`` rows each.
-        rate: first learning rate.
+        steps: of training, with ``batch`` rows each and at first the learning rate ``rate``.
     """
     x, y = jnp.asarray(tokens, jnp.int32), np.asarray(labels)
     rows, size = x.shape

@@ -97,24 +97,22 @@ def run(denoiser, goals, *, particles: int, rows: int, constraints=CONSTRAINTS):
     return [TINY.decode(row) for row in samples.tokens], samples
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_particles_against_enumeration(model: str):
-    """The normaliser is unbiased at any number of particles, and designs approach the tilted law."""
+@pytest.mark.parametrize(("model", "particles"), [("independent", 8), ("joint", 16)])
+def test_particles_against_enumeration(model: str, particles: int):
+    """The normaliser is unbiased, and designs approach the tilted law."""
     denoiser, log_law = MODELS[model]
     weights = {text: float(np.exp(log_law[i] + POTENTIAL[i])) for i, text in enumerate(TEXTS) if HOLDS[i]}
-    expected, off = sum(weights.values()), {}
-    for particles in (1, 4, 16):
-        drawn, samples = run(denoiser, (JaxGoal(letters_and_ends),), particles=particles, rows=2000)
-        assert set(drawn) <= set(weights)
-        off[particles] = total_variation(drawn, weights)
-        if particles > 1:
-            found = np.exp(samples.log_normaliser.astype(float))
-            error = found.std() / len(found) ** 0.5
-            assert abs(found.mean() - expected) < 4 * error
-            assert error < 0.06 * expected
-            assert samples.ess.min() < 0.5
-    assert off[1] > 1.5 * off[4] > 2 * off[16]
-    assert off[16] < 1.5 * expected_variation(2000, weights) + 0.05
+    alone, _ = run(denoiser, (), particles=1, rows=2000)
+    drawn, samples = run(denoiser, (JaxGoal(letters_and_ends),), particles=particles, rows=2000)
+    assert set(drawn) <= set(weights)
+    found, expected = np.exp(samples.log_normaliser.astype(float)), sum(weights.values())
+    error = found.std() / len(found) ** 0.5
+    assert abs(found.mean() - expected) < 4 * error
+    assert error < 0.05 * expected
+    assert samples.ess.min() < 0.5
+    off = total_variation(drawn, weights)
+    assert off < 1.5 * expected_variation(2000, weights) + 0.05
+    assert total_variation(alone, weights) > 4 * off
 
 
 def test_without_goals_and_constraints_all_weights_are_one():
@@ -155,7 +153,7 @@ def broken(sequences: list[str]) -> list[float]:
 def test_a_failing_host_goal_says_which(fn, words: str):
     goal = HostGoal(fn, TINY, name="stability")
     with pytest.raises(Exception, match=words) as caught:
-        run(MODELS["independent"][0], (goal,), particles=2, rows=3)
+        jax.block_until_ready(jax.jit(goal.__call__)(jnp.zeros((6, 3), jnp.int32), jnp.full((6,), 3)))
     assert (goal_failure(caught.value) or "").startswith("goal 'stability'")
     assert goal_failure(ValueError("another")) is None
     assert GoalError("x").args == ("x",)
@@ -180,9 +178,6 @@ def test_potentials():
     for low, high, width in ((2.0, 1.0, 1.0), (0.0, 1.0, 0.0)):
         with pytest.raises(InputError, match="width above 0"):
             between(count, low, high, width)
-    drawn, samples = run(MODELS["joint"][0], (JaxGoal(impossible),), particles=4, rows=200)
-    assert np.isfinite(samples.log_normaliser).all()
-    assert sum(text[0] == "A" for text in drawn) < 0.2 * len(drawn)
 
 
 def peptides(n: int, low: int, high: int, seed: int) -> list[str]:
@@ -219,12 +214,14 @@ def test_a_regressor_recovers_a_linear_rule():
         np.testing.assert_allclose(jax.jit(fitted.regressor)(jnp.asarray(tokens), length), known, atol=0.02)
 
 
-def test_a_regressor_is_a_goal():
+def test_goals_add_up_and_may_rule_letters_out():
     sequences = peptides(200, SIZE, SIZE, seed=6)
     regressor = fit_regressor(sequences, [text.count("D") for text in sequences], TINY).regressor
-    drawn, _ = run(MODELS["independent"][0], (maximise(regressor, 3.0),), particles=16, rows=300, constraints=[])
-    plain, _ = run(MODELS["independent"][0], (), particles=1, rows=300, constraints=[])
-    assert "".join(drawn).count("D") > 1.5 * "".join(plain).count("D")
+    goals = (maximise(regressor, 3.0), JaxGoal(impossible))
+    drawn, samples = run(MODELS["independent"][0], goals, particles=16, rows=300, constraints=[])
+    assert "".join(drawn).count("D") > 1.5 * 300 * np.exp(LOG_P[:, 3]).sum()
+    assert sum(text[0] == "A" for text in drawn) < 0.1 * len(drawn)
+    assert np.isfinite(samples.log_normaliser).all()
 
 
 def test_regressors_refuse_what_they_cannot_use():
