@@ -1,6 +1,8 @@
 """Cost of the constraints: the whole constrained loop over bare forward passes of the same count, in one run.
 
-    python -m seqdiff.experiments.bench.loop_overhead [model=FOLDER] [out=FILE.json]
+    python -m seqdiff.experiments.bench.loop_overhead [model=FOLDER] [out=FILE.json] [planners=all]
+
+Three planners on three sets of constraints; with ``planners=all`` every planner, on the background panel at 256 residues.
 
 Both sides are one compiled call on the same shapes and the same network; the bare one evaluates the denoiser as often
 and does nothing else. The two alternate, and the ratio is that of the fastest repeats.
@@ -19,13 +21,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from seqdiff.core.contracts import Denoiser, Planner
+from seqdiff.core.contracts import Denoiser
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.models.store import load_model
+from seqdiff.request.planners import parse_planner
 from seqdiff.request.problem import Problem, prepare
 from seqdiff.request.spec import DesignSpec
 from seqdiff.sampling.loop import Task, row_keys, sample
-from seqdiff.sampling.planners import PLANNERS
+from seqdiff.sampling.planners import PLANNERS, BasePlanner
 
 BATCH, STEPS, REPEATS = 16, 8, 3
 SETS: dict[str, list[dict[str, Any]]] = {
@@ -49,16 +52,26 @@ SETS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+EVERY: dict[str, Any] = {
+    **{name: name for name in PLANNERS if name not in ("blocks", "gibbs", "order", "until_stable")},
+    "blocks": {"blocks": {"inner": "confidence"}},
+    "gibbs": {"gibbs": {"inner": "random", "rounds": 2}},
+    "order": {"order": {"positions": "101-256,1-100"}},
+    "diffusion_gemma": "diffusion_gemma",
+}
+
+
 def main(words: list[str]) -> None:
     options = dict(word.split("=", 1) for word in words)
     denoiser = load_model(options.get("model", "protein-small"), PROTEIN)
     table = Table("L", "constraints", "planner", "states", "bare s", "loop s", "ratio", header_style="bold", box=None)
     rows = []
-    for length in (128, 256):
-        for name, constraints in SETS.items():
-            problem = prepare(DesignSpec.from_mapping({"length": length, "constraints": constraints}))
-            for planner in PLANNERS:
-                row = measure(denoiser, problem, PLANNERS[planner]())
+    every = options.get("planners") == "all"
+    for length in (256,) if every else (128, 256):
+        for name in ("background panel",) if every else SETS:
+            problem = prepare(DesignSpec.from_mapping({"length": length, "constraints": SETS[name]}))
+            for planner in EVERY if every else ("random", "confidence", "entropy_bound"):
+                row = measure(denoiser, problem, parse_planner(EVERY[planner]))
                 rows.append({"length": length, "constraints": name, "planner": planner} | row)
                 figures = (str(row["states"]), f"{row['bare']:.3f}", f"{row['loop']:.3f}", f"{row['ratio']:.3f}")
                 table.add_row(str(length), name, planner, *figures)
@@ -67,7 +80,7 @@ def main(words: list[str]) -> None:
         Path(options["out"]).write_text(json.dumps(rows, indent=1) + "\n")
 
 
-def measure(denoiser: Denoiser, problem: Problem, planner: Planner) -> dict[str, float]:
+def measure(denoiser: Denoiser, problem: Problem, planner: BasePlanner) -> dict[str, float]:
     """Seconds of the loop and of as many bare forward passes, and their ratio."""
     plan = problem.plan()
     length = jnp.full((BATCH,), problem.spec.length[1], jnp.int32)
