@@ -85,7 +85,7 @@ def fit_scorer(
     def examples(scorer: LetterScorer, key: Array, tokens: Array, t: Array) -> tuple[Array, Array, Array]:
         noise_key, draw_key = jax.random.split(key)
         keys = jax.random.split(noise_key, len(tokens))
-        z = jax.vmap(lambda key, x, t, open: process.corrupt(key, x, t, open))(keys, tokens, t, valid)
+        z = jax.vmap(process.corrupt)(keys, tokens, t, valid)
         drawn = jax.random.categorical(draw_key, scorer.denoiser(z, valid, 1.0 - process.schedule.alpha(t)), axis=-1)
         filled = jnp.where(z == process.mask, drawn.astype(jnp.int32), z)
         return scorer.features(filled, valid), filled == tokens, valid & (z == process.mask)

@@ -79,7 +79,7 @@ def _sample(
     return [alphabet.decode(row[row < letters]) for _, samples in batches for row in samples.tokens]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=18, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     items=_constraints,
     low=st.integers(4, LENGTH),
@@ -117,7 +117,7 @@ def test_small_worlds(items: list[dict], low: int, seed: int, scale: float, plan
         assert all(constraint.holds(text).ok for constraint in constraints), text
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
     motif=st.sampled_from(["C-x(2,4)-C-x(3)-H", "R-G-D", "[AG]-x(4)-G-K-[ST]", "L-x(6)-L-x(6)-L-x(6)-L"]),
     cysteines=st.integers(2, 4),

@@ -85,26 +85,21 @@ class Reference:
         self.pin = (np.array(case.pins)[:, None, None] * targets).astype(np.float32)
 
     def generate(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        *,
-        canvases: int = 1,
-        letters: list[np.ndarray] | None = None,
-        noise: list[np.ndarray] | None = None,
-    ) -> tuple[list[SimpleNamespace], np.ndarray]:
-        """Record every step of a run, whose categorical and uniform draws are ``letters`` and ``noise`` if given."""
+        self, monkeypatch: pytest.MonkeyPatch, canvases: int = 1, letters: Any = None, noise: Any = None
+    ) -> Any:
+        """The steps of a run and its designs; its categorical and uniform draws are ``letters`` and ``noise`` if given."""
         torch, model, case = self.torch, self.model, self.case
         forward, denoise, steps = model.forward, model._denoising_step, []
 
         def recorder(draw: Callable[..., Any], replay: list[np.ndarray] | None, kept: list[np.ndarray]) -> Any:
-            def drawn(*args: Any, **options: Any) -> Any:
+            def recorded_draw(*args: Any, **options: Any) -> Any:
                 found = draw(*args, **options)
                 if replay is not None:
                     found = torch.tensor(replay[len(kept)], dtype=found.dtype).reshape(found.shape)
                 kept.append(found.numpy().reshape(ROWS, CANVAS).copy())
                 return found
 
-            return drawn
+            return recorded_draw
 
         def pinned(**options: Any) -> Any:
             outputs = forward(**options)
@@ -219,9 +214,8 @@ def follow(steps: list[SimpleNamespace], case: Case, counts: Counter[str]) -> No
         np.testing.assert_array_equal((canvas < VOCAB)[~skip], step.accepted[~skip])
         np.testing.assert_array_equal(letters_of(canvas)[live], step.shown[live])
         np.testing.assert_array_equal(np.asarray(marginals).argmax(axis=-1)[live], step.likeliest[live])
-        np.testing.assert_array_equal(
-            np.asarray(state.history)[live, :1], step.likeliest[live, None][:, : case.stability]
-        )
+        remembered = step.likeliest[live, None][:, : case.stability]
+        np.testing.assert_array_equal(np.asarray(state.history)[live, :1], remembered)
         np.testing.assert_array_equal(np.asarray(moves.stop)[live], step.finished[live])
         assert not np.asarray(moves.commit).any()
 
@@ -270,11 +264,11 @@ def test_whole_designs_equal_those_of_the_reference(monkeypatch: pytest.MonkeyPa
 
     letters = Alphabet("tokens", "".join(chr(0x4E00 + i) for i in range(VOCAB)))
     blank, lengths = jnp.full((ROWS, CANVAS), VOCAB, jnp.int32), jnp.full((ROWS,), CANVAS, jnp.int32)
-    schedule = (jnp.int32(STEPS), jnp.array([HOT, COLD]))
+    clock = (jnp.int32(STEPS), jnp.array([HOT, COLD]))
     samples = sample(
         Hosted(jnp.asarray(reference.pin), network),
         compile_constraints([], Layout(letters, CANVAS, CANVAS)).program(CANVAS),
-        Task(row_keys(3, jnp.arange(ROWS)), blank, lengths, jnp.zeros((CANVAS, VOCAB)), *schedule),
+        Task(row_keys(3, jnp.arange(ROWS)), blank, lengths, jnp.zeros((CANVAS, VOCAB)), *clock),
         case.planner(),
         process=Marked(mask=VOCAB, uniform=1.0),
         trace=Trace(("canvas", "witness", marginals), STEPS),

@@ -5,6 +5,8 @@ import logging
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -191,6 +193,25 @@ def test_a_trace_records_what_is_asked_for():
     assert run(steps=6, rows=4, batch=4).trace == {}
     with pytest.raises(InputError, match="did you mean 'entrop"):
         Trace(("entropi",), 6)
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=[])
+@dataclass(frozen=True)
+class Remembers:
+    """Says A while it has no prediction of its own to look at, then the letter after its last."""
+
+    self_conditioning = True
+
+    def __call__(self, canvas, valid, time, conditions=None, *, previous):
+        none = jnp.sum(previous, axis=-1, keepdims=True) == 0
+        return 30.0 * jnp.where(none, jax.nn.one_hot(0, 4)[None, None], jnp.roll(previous, 1, axis=-1))
+
+
+def test_a_self_conditioned_denoiser_sees_its_last_prediction():
+    problem = compiled([], 12, 12)
+    settings = plan(problem, planner=EVERY_PLANNER["left_to_right"], steps=4)
+    ((_, samples),) = sample_batches(Remembers(), problem.program(SIZE), settings, seed=0, rows=2, batch=2)
+    assert designs(samples) == ["AAABBBCCCDDD"] * 2
 
 
 def letters_in_place(moment: Moment) -> jax.Array:
