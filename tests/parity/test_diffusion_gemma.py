@@ -87,7 +87,7 @@ class Reference:
     def generate(
         self, monkeypatch: pytest.MonkeyPatch, canvases: int = 1, letters: Any = None, noise: Any = None
     ) -> Any:
-        """The steps of a run and its designs; its categorical and uniform draws are ``letters`` and ``noise`` if given."""
+        """The steps of a run, and its designs; ``letters`` and ``noise`` replace its categorical and uniform draws."""
         torch, model, case = self.torch, self.model, self.case
         forward, denoise, steps = model.forward, model._denoising_step, []
 
