@@ -108,10 +108,11 @@ def _draw(rows: list[Row], path: Path, panels: Sequence[tuple[str, str, str]], l
         raise missing_extra("matplotlib", "plots") from None
     matplotlib.use("agg")
     from matplotlib import pyplot
-    from matplotlib.ticker import NullFormatter, NullLocator, ScalarFormatter
+    from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
     matplotlib.rcParams.update(
-        {"svg.hashsalt": "seqdiff", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
+        {"svg.hashsalt": "seqdiff", "svg.fonttype": "none", "font.size": 9}
+        | {"axes.spines.top": False, "axes.spines.right": False}
     )
     figure, axes = pyplot.subplots(2, 2, figsize=(11.5, 8), sharex=True)
     styles = _styles(list(dict.fromkeys(row["planner"] for row in rows)))
@@ -125,11 +126,11 @@ def _draw(rows: list[Row], path: Path, panels: Sequence[tuple[str, str, str]], l
         axis.set_yscale(scale)
         axis.set_title(title, fontsize=9.5, loc="left")
         axis.grid(alpha=0.25)
-        axis.xaxis.set_major_formatter(ScalarFormatter())
-        axis.xaxis.set_minor_locator(NullLocator())
+        for scaled in [axis.xaxis] + [axis.yaxis] * (scale == "log"):
+            scaled.set_major_formatter(StrMethodFormatter("{x:g}"))
+            scaled.set_minor_locator(NullLocator())
         if scale == "log":
-            axis.yaxis.set_major_formatter(ScalarFormatter())
-            axis.yaxis.set_minor_formatter(NullFormatter())
+            axis.yaxis.set_major_locator(FixedLocator([0.01, 0.02, 0.05, 0.1, 0.2, 0.5]))
     for axis in axes[-1]:
         axis.set_xlabel("denoiser calls used (mean per design)")
     handles, labels = axes.flat[0].get_legend_handles_labels()

@@ -283,7 +283,7 @@ def compile_goals(goals: Sequence[Any], alphabet: Alphabet) -> tuple[Goal, ...]:
     for goal in goals:
         if isinstance(goal, PropertyGoal):
             goal = goal.goal(alphabet)
-        elif jax.tree.leaves(goal) == [goal]:
+        elif jax.tree_util.all_leaves([goal]):
             goal = JaxGoal(goal)
         found.append(goal)
     return tuple(found)

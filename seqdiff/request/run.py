@@ -22,6 +22,7 @@ from seqdiff.request.goals import PropertyGoal
 from seqdiff.request.problem import Problem, prepare
 from seqdiff.request.spec import DesignSpec, read_mapping
 from seqdiff.sampling.batches import Plan, sample_batches
+from seqdiff.sampling.goals import goal_failure
 from seqdiff.sampling.loop import Samples
 
 Progress = Callable[[str, int], None]
@@ -84,6 +85,13 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
         if not designs:
             raise
         stopped = str(error) or "interrupted"
+    except jax.errors.JaxRuntimeError as error:
+        failure = goal_failure(error)
+        if failure is None:
+            raise
+        if not designs:
+            raise SeqdiffError(failure) from None
+        stopped = failure
     if spec.dna is not None:
         progress("writing DNA", 0)
         designs = [_coded(design, spec.dna, spec.seed) for design in designs]

@@ -226,8 +226,8 @@ def sample(
             return after
 
         # Weigh and resample.
-        goal = sum((goal(witness, task.length) for goal in goals), start=jnp.zeros((batch,)))
-        weights = weigh(carry.weights, evidence, goal, active)
+        potential = sum((jnp.maximum(goal(witness, task.length), LOG_FLOOR) for goal in goals), jnp.zeros((batch,)))
+        weights = weigh(carry.weights, evidence, potential, active)
         weights = weights._replace(stale=program.log_evidence(proposal, tokens, task.length))
         rows = after._replace(step=None, weights=None)
         weights, rows = resample(weights, rows, resample_keys, particles=particles)

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 
 import seqdiff
-from seqdiff.core.errors import InputError
+from seqdiff.core.errors import InputError, SeqdiffError
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.request.planners import parse_planner, planner_spec
 from seqdiff.request.problem import prepare
 from seqdiff.request.spec import DesignSpec
+from seqdiff.sampling.goals import HostGoal
 from seqdiff.sampling.planners import Gibbs, Order, Random, Threshold, diffusion_gemma
 from tests.helpers import Independent
 
@@ -105,5 +106,8 @@ def test_designs_with_particles_goals_and_drafts_hold_their_constraints():
     assert {"log_normaliser", "ess"} <= set(steered.rows()[0])
     assert "one position per step" in plain.run["law"]
     assert "speculation" in drafted.run["law"]
+    failing = HostGoal(lambda sequences: 1 / 0, PROTEIN, name="broken")
+    with pytest.raises(SeqdiffError, match="goal 'broken' failed: ZeroDivisionError"):
+        seqdiff.design(**ask, goals=[failing], sampling={"planner": "random", "steps": 4, "particles": 2})
     biased = seqdiff.design(**ask, sampling={"planner": "maskgit", "steps": 4})
     assert biased.run["law"].startswith("not the model's")
