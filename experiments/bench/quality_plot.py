@@ -110,10 +110,9 @@ def _draw(rows: list[Row], path: Path, panels: Sequence[tuple[str, str, str]], l
     from matplotlib import pyplot
     from matplotlib.ticker import FixedLocator, NullLocator, StrMethodFormatter
 
-    matplotlib.rcParams.update(
-        {"svg.hashsalt": "seqdiff", "svg.fonttype": "none", "font.size": 9}
-        | {"axes.spines.top": False, "axes.spines.right": False}
-    )
+    matplotlib.rc("font", size=9)
+    matplotlib.rc("axes.spines", top=False, right=False)
+    matplotlib.rc("svg", hashsalt="seqdiff", fonttype="none")
     figure, axes = pyplot.subplots(2, 2, figsize=(11.5, 8), sharex=True)
     styles = _styles(list(dict.fromkeys(row["planner"] for row in rows)))
     for axis, (metric, title, scale) in zip(axes.flat, panels, strict=True):
