@@ -75,9 +75,9 @@ def main(words: list[str]) -> None:
                 rows.append({"length": length, "constraints": name, "planner": planner} | row)
                 figures = (str(row["states"]), f"{row['bare']:.3f}", f"{row['loop']:.3f}", f"{row['ratio']:.3f}")
                 table.add_row(str(length), name, planner, *figures)
+                if "out" in options:
+                    Path(options["out"]).write_text(json.dumps(rows, indent=1) + "\n")
     Console().print(table)
-    if "out" in options:
-        Path(options["out"]).write_text(json.dumps(rows, indent=1) + "\n")
 
 
 def measure(denoiser: Denoiser, problem: Problem, planner: BasePlanner) -> dict[str, float]:
