@@ -1,8 +1,8 @@
 """Cost of the constraints: the whole constrained loop over bare forward passes of the same count, in one run.
 
-    python -m seqdiff.experiments.bench.loop_overhead [model=FOLDER] [out=FILE.json] [planners=all]
+    python -m seqdiff.experiments.bench.loop_overhead [model=FOLDER] [out=FILE.json] [planners=all|NAME,NAME]
 
-Three planners on three sets of constraints; with ``planners=all`` every planner, on the background panel and L = 256.
+Three planners on three sets of constraints; with ``planners`` those or all of them, on the background panel and L = 256.
 
 Both sides are one compiled call on the same shapes and the same network; the bare one evaluates the denoiser as often
 and does nothing else. The two alternate, and the ratio is that of the fastest repeats.
@@ -66,11 +66,12 @@ def main(words: list[str]) -> None:
     denoiser = load_model(options.get("model", "protein-small"), PROTEIN)
     table = Table("L", "constraints", "planner", "states", "bare s", "loop s", "ratio", header_style="bold", box=None)
     rows = []
-    every = options.get("planners") == "all"
-    for length in (256,) if every else (128, 256):
-        for name in ("background panel",) if every else SETS:
+    asked = options.get("planners", "")
+    names = list(EVERY) if asked == "all" else asked.split(",") if asked else ["random", "confidence", "entropy_bound"]
+    for length in (256,) if asked else (128, 256):
+        for name in ("background panel",) if asked else SETS:
             problem = prepare(DesignSpec.from_mapping({"length": length, "constraints": SETS[name]}))
-            for planner in EVERY if every else ("random", "confidence", "entropy_bound"):
+            for planner in names:
                 row = measure(denoiser, problem, parse_planner(EVERY[planner]))
                 rows.append({"length": length, "constraints": name, "planner": planner} | row)
                 figures = (str(row["states"]), f"{row['bare']:.3f}", f"{row['loop']:.3f}", f"{row['ratio']:.3f}")
