@@ -2,7 +2,7 @@
 
     python -m seqdiff.experiments.bench.loop_overhead [model=FOLDER] [out=FILE.json] [planners=all|NAME,NAME]
 
-Three planners on three sets of constraints; with ``planners`` those or all of them, on the background panel and L = 256.
+Three planners on three sets of constraints; with ``planners`` those or all, on the background panel and L = 256.
 
 Both sides are one compiled call on the same shapes and the same network; the bare one evaluates the denoiser as often
 and does nothing else. The two alternate, and the ratio is that of the fastest repeats.
