@@ -192,6 +192,15 @@ def test_remdm_keeps_the_share_of_masks(rule: str):
     assert abs(clean - after) < 0.02
 
 
+def test_remdm_by_confidence_reveals_like_ancestral_steps():
+    seen = view(rows=200, length=100)._replace(alpha=jnp.float32(0.4), alpha_next=jnp.float32(0.5))
+    found, _ = moves(ReMDM(rule="confidence", eta=0.9), seen)
+    share = np.asarray(found.commit).sum() / np.asarray(seen.open).sum()
+    # 14,000 open positions: a standard error of 0.003.
+    assert abs(share - 0.1 / 0.6) < 0.015
+    assert np.asarray(found.reopen).sum() > 0
+
+
 def test_rdm_keeps_as_many_letters_as_the_schedule_asks_for():
     seen = view()
     found, _ = moves(RDM(), seen)

@@ -66,7 +66,9 @@ class ReMDM(BasePlanner):
         commit_keys, reopen_keys = split(keys, 2)
         limit = jnp.minimum((1.0 - view.alpha_next) / jnp.maximum(view.alpha, 1e-6), 1.0)
         sigma = jnp.minimum(self.eta, limit) if self.rule == "cap" else self.eta * limit
-        reveal = (view.alpha_next - (1.0 - sigma) * view.alpha) / jnp.maximum(1.0 - view.alpha, 1e-6)
+        # The confidence rule gives open positions no share of sigma, so they follow the plain ancestral step.
+        extra = 0.0 if self.rule == "confidence" else sigma
+        reveal = (view.alpha_next - (1.0 - extra) * view.alpha) / jnp.maximum(1.0 - view.alpha, 1e-6)
         commit = view.open & (uniform(commit_keys, view.open) < reveal)
         forget = jnp.broadcast_to(sigma, view.open.shape)
         if self.rule == "confidence":
