@@ -2,14 +2,17 @@
 
 import itertools
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from seqdiff.constraints import Constraint, parse_constraint
+from seqdiff.constraints import Compiled, Constraint, parse_constraint
 from seqdiff.core.alphabet import Alphabet
+from seqdiff.process.noise import Process
+from seqdiff.sampling.batches import Plan
 from seqdiff.sampling.planners import (
     PLANNERS,
     Ancestral,
@@ -57,6 +60,20 @@ def expected_variation(draws: int, weights: dict[str, float]) -> float:
     """An upper estimate of the mean total variation of that many true draws: sum of sqrt(p (1 - p) / (2 pi n))."""
     p = np.array(list(weights.values())) / sum(weights.values())
     return float(np.sqrt(p * (1 - p) / (2 * np.pi * draws)).sum())
+
+
+def make_plan(compiled: Compiled, size: int, **changes: Any) -> Plan:
+    """A plan on the tiny alphabet: one position at a time in random order, unless ``changes`` say otherwise."""
+    fields = {
+        "canvas": np.full(size, TINY.mask, np.int32),
+        "lengths": compiled.lengths(),
+        "bias": np.zeros((size, len(TINY)), np.float32),
+        "steps": size,
+        "temperature": 1.0,
+        "planner": Random(),
+        "process": Process(mask=TINY.mask),
+    }
+    return Plan(**fields | changes)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["logits"], meta_fields=[])

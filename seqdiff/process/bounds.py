@@ -25,9 +25,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
 from seqdiff.core.contracts import Denoiser
-from seqdiff.process.likelihood import BoundSamples, MaskedNats, padded_size
+from seqdiff.process.likelihood import BoundSamples, MaskedNats
 from seqdiff.process.losses import bound_integrand, masked_cross_entropy
 from seqdiff.process.noise import Process
+from seqdiff.process.readout import batch_rows, pad, padded_size, predict
 from seqdiff.process.schedules import Linear
 
 
@@ -69,7 +70,7 @@ def nelbo(
     valid = jnp.arange(tokens.shape[1])[None, :] < length[:, None]
     clean = jnp.where(valid, tokens, 0)
     noisy = jax.vmap(even.corrupt)(keys, clean, level, valid)
-    logits = denoiser(jnp.where(valid, noisy, process.mask), valid, level)
+    logits = predict(denoiser, jnp.where(valid, noisy, process.mask), valid, level, letters=process.mask)
     corrupted = valid & (noisy != clean)
     return MaskedNats(
         2.0 * root * jnp.sum(bound_integrand(even, logits, noisy, clean, level, valid), axis=1),
@@ -107,13 +108,11 @@ def sample_nelbo(
     first = 0
     while first < len(order):
         size = padded_size(len(sequences[order[first]]))
-        rows = max(1, tokens_per_batch // size)
+        rows = batch_rows(size, tokens_per_batch)
         chosen = [i for i in order[first : first + rows] if len(sequences[i]) <= size]
         first += len(chosen)
         filled = [*chosen, *([chosen[-1]] * (rows - len(chosen)))]
-        tokens = np.full((rows, size), process.mask, np.int32)
-        for row, i in enumerate(filled):
-            tokens[row, : len(sequences[i])] = sequences[i]
+        tokens = pad([sequences[i] for i in filled], size, process.mask)
         length = np.array([len(sequences[i]) for i in filled], np.int32)
         keys = jax.vmap(partial(jax.random.fold_in, root))(jnp.array(filled, jnp.int32))
         level_keys, noise_keys = (jax.vmap(partial(jax.random.fold_in, data=part))(keys) for part in (0, 1))

@@ -9,6 +9,7 @@ answer does not depend on which others share its call.
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,13 +33,15 @@ def predict(
     canvas: Int[Array, "B L"],
     valid: Bool[Array, "B L"],
     level: Float[Array, "B"],
+    conditions: Any = None,
     *,
     letters: int,
 ) -> Float[Array, "B L V"]:
     """Logits; a self-conditioning network is told that there is no previous prediction, as at the first step."""
     if getattr(denoiser, "self_conditioning", False):
-        return denoiser(canvas, valid, level, previous=jnp.zeros((*canvas.shape, letters)))  # pyright: ignore[reportCallIssue]
-    return denoiser(canvas, valid, level)
+        none = jnp.zeros((*canvas.shape, letters))
+        return denoiser(canvas, valid, level, conditions, previous=none)  # pyright: ignore[reportCallIssue]
+    return denoiser(canvas, valid, level, conditions)
 
 
 def log_letters(

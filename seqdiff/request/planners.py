@@ -44,9 +44,14 @@ def parse_planner(item: object) -> BasePlanner:
     return (_PRESETS.get(name) or PLANNERS[name])(**values)
 
 
+def planner_name(planner: BasePlanner) -> str:
+    """The name that a spec uses."""
+    return next(name for name, cls in PLANNERS.items() if type(planner) is cls)
+
+
 def planner_spec(planner: BasePlanner) -> object:
     """What :func:`parse_planner` reads back to the same planner."""
-    name = next(name for name, cls in PLANNERS.items() if type(planner) is cls)
+    name = planner_name(planner)
     if isinstance(planner, Order):
         priority = np.asarray(planner.priority)
         listed = [int(p) + 1 for p in np.argsort(priority, kind="stable") if priority[p] < _UNLISTED]

@@ -24,7 +24,7 @@ from seqdiff.domains.protein.fasta import read_fasta
 from seqdiff.request.dna import DnaRules
 from seqdiff.request.files import beside, read_contig, resolve, sequence, uses_parent
 from seqdiff.request.goals import goals_to_spec, parse_goals
-from seqdiff.request.planners import parse_planner, planner_spec
+from seqdiff.request.planners import parse_planner, planner_name, planner_spec
 from seqdiff.sampling.planners import BasePlanner, EntropyBound, FixedOrder
 
 MAX_SEED = 2**32 - 1
@@ -94,7 +94,7 @@ class Sampling:
         if self.drafts and isinstance(self.temperature, tuple):
             raise InputError(f"drafts={self.drafts} needs one temperature, not a schedule")
         if self.particles > 1 and (self.planner.reopens or self.planner.value_dependent or not self.planner.holds):
-            name = next(iter(_name(planner_spec(self.planner))))
+            name = planner_name(self.planner)
             raise InputError(
                 f"particles={self.particles} cannot be weighed under planner {name}, which takes letters back or ranks "
                 "by them; use one that does not, such as random, spread or entropy_bound"
@@ -127,10 +127,6 @@ class Sampling:
         extra |= {"drafts": self.drafts} if self.drafts else {}
         planner = planner_spec(self.planner)
         return {"planner": planner, "steps": self.steps, "temperature": temperature, **extra, "batch": self.batch}
-
-
-def _name(spec: object) -> list[str]:
-    return [str(spec)] if isinstance(spec, str) else list(spec)  # type: ignore[call-overload]
 
 
 @dataclass(frozen=True, kw_only=True)

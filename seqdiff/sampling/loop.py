@@ -23,6 +23,7 @@ from seqdiff.core.status import Outcome
 from seqdiff.process.losses import log_observation
 from seqdiff.process.noise import Process
 from seqdiff.sampling.particles import Goal, conclude, resample, start, weigh
+from seqdiff.sampling.planners.base import step_keys
 from seqdiff.sampling.trace import Moment, Trace
 
 DETERMINED = 1.0 - 1e-6
@@ -129,7 +130,7 @@ def sample(
 
     def step(carry: _Carry) -> _Carry:
         done, active = carry.samples, ~carry.finished
-        condition_keys, plan_keys, noise_keys, resample_keys, mode_keys = _keys(task.keys, carry.step, 5)
+        condition_keys, plan_keys, noise_keys, resample_keys, mode_keys = step_keys(task.keys, carry.step, 5)
         open = valid & (done.tokens == mask) & active[:, None]
         left = jnp.sum(open, axis=1)
         alpha, alpha_next = (_survival(process, carry.step + later, task.steps) for later in (0, 1))
@@ -144,10 +145,10 @@ def sample(
             sign = log_observation(process, carry.canvas, level)
             logits = jnp.where(open[..., None], logits - sign, logits)
         finite = jnp.all(jnp.isfinite(logits) | ~open[..., None], axis=(1, 2))
-        model = _log_softmax(logits)
+        model = log_proposal(logits)
         first, last = task.temperature
         scaled = logits / (first + (last - first) * _share(carry.step, task.steps)) + task.bias[None]
-        proposal = _log_softmax(scaled)
+        proposal = log_proposal(scaled)
 
         # Condition.
         witness, marginals, evidence = program.condition(
@@ -186,7 +187,7 @@ def sample(
                 lambda: jnp.where(
                     stop[:, None],
                     program.condition(
-                        mode_keys, _log_softmax(scaled / MODE_TEMPERATURE), done.tokens, task.length, witness
+                        mode_keys, log_proposal(scaled / MODE_TEMPERATURE), done.tokens, task.length, witness
                     ).witness,
                     witness,
                 ),
@@ -233,7 +234,7 @@ def sample(
         weights, rows = resample(weights, rows, resample_keys, particles=particles)
         return rows._replace(step=after.step, weights=weights)
 
-    noise_keys, memory_keys, choice_keys = _keys(task.keys, jnp.int32(START_STREAM), 3)
+    noise_keys, memory_keys, choice_keys = step_keys(task.keys, jnp.int32(START_STREAM), 3)
     tokens = jnp.where(valid, task.canvas, mask)
     open = valid & (tokens == mask)
     samples = Samples(
@@ -283,11 +284,6 @@ def particle_keys(keys: Key[Array, "n"], particles: int) -> Key[Array, "B"]:
     return folded.reshape(-1)
 
 
-def _keys(keys: Key[Array, "B"], step: Int[Array, ""], parts: int) -> list[Key[Array, "B"]]:
-    fresh = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, step), parts))(keys)
-    return [fresh[:, part] for part in range(parts)]
-
-
 def _survival(process: Process, step: Int[Array, ""], steps: Int[Array, ""]) -> Float[Array, ""]:
     """Alpha at an even grid of times from 1 to 0; 1 once the last step is done."""
     alpha = process.schedule.alpha(1.0 - _share(step, steps))
@@ -298,7 +294,7 @@ def _share(step: Int[Array, ""], steps: Int[Array, ""]) -> Float[Array, ""]:
     return step.astype(jnp.float32) / steps.astype(jnp.float32)
 
 
-def _log_softmax(logits: Float[Array, "B L V"]) -> Float[Array, "B L V"]:
+def log_proposal(logits: Float[Array, "B L V"]) -> Float[Array, "B L V"]:
     """Log-probabilities with a floor, so that no feasible completion is ever ruled out by the model."""
     return jnp.maximum(jax.nn.log_softmax(logits, axis=-1), LOG_FLOOR)
 

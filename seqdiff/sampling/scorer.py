@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int
 from seqdiff.core.contracts import Denoiser
 from seqdiff.core.errors import InputError
 from seqdiff.process.noise import Process
+from seqdiff.process.readout import pad
 from seqdiff.sampling.planners.base import confidence, entropy, letter_log_probability, margin
 
 FEATURES = ("bias", "log-probability", "lead of the likeliest", "margin", "entropy", "log-probability, neighbours")
@@ -75,9 +76,7 @@ def fit_scorer(
     if not sequences or not process.absorbing:
         raise InputError("fit_scorer needs sequences and an absorbing process")
     size = max(map(len, sequences))
-    tokens = np.full((len(sequences), size), process.mask, np.int32)
-    for row, sequence in enumerate(sequences):
-        tokens[row, : len(sequence)] = sequence
+    tokens = pad(sequences, size, process.mask)
     valid = jnp.asarray(tokens < process.mask)
     scorer = LetterScorer(denoiser, jnp.zeros(len(FEATURES)))
 

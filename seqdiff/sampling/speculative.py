@@ -24,8 +24,9 @@ from seqdiff.core.contracts import Denoiser, Program
 from seqdiff.core.errors import InputError
 from seqdiff.core.status import Outcome
 from seqdiff.process.noise import Process
-from seqdiff.sampling.loop import GIVEN, LOG_FLOOR, START_STREAM, Samples, Task
-from seqdiff.sampling.planners.base import letter_log_probability, rank, split
+from seqdiff.process.readout import predict
+from seqdiff.sampling.loop import GIVEN, START_STREAM, Samples, Task, log_proposal
+from seqdiff.sampling.planners.base import letter_log_probability, rank, step_keys
 from seqdiff.sampling.planners.ranking import FixedOrder
 
 
@@ -88,18 +89,20 @@ def sample_speculative(
     order = planner.order(order_keys, valid & (start == mask))
     repeat = partial(jnp.repeat, repeats=drafts, axis=0)
 
-    def level(tokens: Int[Array, "N L"], length: Int[Array, "N"]) -> Float[Array, "N"]:
-        known = jnp.arange(size)[None, :] < length[:, None]
-        share = jnp.sum(known & (tokens == mask), axis=1).astype(jnp.float32)
-        return share / jnp.maximum(length, 1).astype(jnp.float32)
+    def ask(
+        model: Denoiser, tokens: Int[Array, "N L"], valid: Bool[Array, "N L"], length: Int[Array, "N"]
+    ) -> Float[Array, "N L V"]:
+        share = jnp.sum(valid & (tokens == mask), axis=1).astype(jnp.float32)
+        level = share / jnp.maximum(length, 1).astype(jnp.float32)
+        return predict(model, tokens, valid, level, conditions, letters=mask).astype(jnp.float32)
 
     def propose(logits: Float[Array, "N L V"]) -> Float[Array, "N L V"]:
         scaled = logits.astype(jnp.float32) / task.temperature[0] + task.bias[None]
-        return jnp.maximum(jax.nn.log_softmax(scaled, axis=-1), LOG_FLOOR)
+        return log_proposal(scaled)
 
     def step(carry: _Carry) -> _Carry:
         done = carry.samples
-        keys = split(jax.vmap(partial(jax.random.fold_in, data=carry.step))(task.keys), 6)
+        keys = step_keys(task.keys, carry.step, 6)
         rank_keys, draft_keys, fresh_keys, stale_keys, coin_keys, residual_keys = keys
         open = valid & (done.tokens == mask)
         left = jnp.sum(open, axis=1)
@@ -110,7 +113,7 @@ def sample_speculative(
         count = jnp.minimum(left, drafts)
         logits = carry.logits
         if drafter is not None:
-            logits = drafter(done.tokens, valid, level(done.tokens, task.length), conditions)
+            logits = ask(drafter, done.tokens, valid, task.length)
         proposal = propose(logits)
         witness, _, evidence = program.condition(draft_keys, proposal, done.tokens, task.length, carry.witness)
 
@@ -118,7 +121,7 @@ def sample_speculative(
         before = place[:, None, :] < jnp.arange(drafts)[None, :, None]
         prefixes = jnp.where(before, witness[:, None], done.tokens[:, None]).reshape(-1, size)
         lengths, row_valid = repeat(task.length), repeat(valid)
-        fresh = denoiser(prefixes, row_valid, level(prefixes, lengths), conditions).astype(jnp.float32)
+        fresh = ask(denoiser, prefixes, row_valid, lengths)
         finite = jnp.all(jnp.isfinite(fresh) | (prefixes != mask)[..., None] | ~row_valid[..., None], axis=(1, 2))
 
         # The distribution at the next position of each prefix: as one at a time would draw it, and as the draft did.
@@ -145,10 +148,10 @@ def sample_speculative(
         letters = jnp.where(place == kept[:, None], instead[:, None], witness)
         commit = open & ((place < kept[:, None]) | ((place == kept[:, None]) & rejected[:, None]))
         tokens = jnp.where(commit, letters, done.tokens)
-        model = jax.nn.log_softmax(fresh, axis=-1).reshape(batch, drafts, size, mask)
+        model = log_proposal(fresh).reshape(batch, drafts, size, mask)
         at = jnp.clip(place, 0, drafts - 1)
         own = jnp.take_along_axis(model, at[:, None, :, None], axis=1)[:, 0]
-        log_p = jnp.maximum(letter_log_probability(own, letters), LOG_FLOOR)
+        log_p = letter_log_probability(own, letters)
         bad = ~jnp.all(finite.reshape(batch, drafts), axis=1)
         outcome = jnp.where(
             bad, Outcome.NOT_FINITE, jnp.where(evidence > -jnp.inf, Outcome.DONE, Outcome.NO_COMPLETION)
@@ -171,7 +174,7 @@ def sample_speculative(
     nothing = jnp.zeros((batch,), jnp.int32)
     logits = jnp.zeros((batch, size, mask))
     if drafter is None:
-        logits = denoiser(start, valid, level(start, task.length), conditions).astype(jnp.float32)
+        logits = ask(denoiser, start, valid, task.length)
     samples = Samples(
         tokens=start,
         order=jnp.full((batch, size), GIVEN, jnp.int32),

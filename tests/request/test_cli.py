@@ -12,21 +12,11 @@ import seqdiff
 from seqdiff import cli
 from seqdiff.core.errors import InputError
 from seqdiff.domains.protein import PROTEIN, read_fasta
-from seqdiff.models.config import TransformerConfig
-from seqdiff.models.denoiser import init_denoiser
-from seqdiff.models.store import load_model, save_model
+from seqdiff.models.store import load_model
 from seqdiff.request import run as run_module
 from seqdiff.request.spec import DesignSpec
 
 SPECS = Path(__file__).parents[2] / "experiments" / "specs"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    config = TransformerConfig(num_letters=20, num_tokens=24, width=16, depth=1, heads=2, hidden=24)
-    save_model(folder, init_denoiser(config, PROTEIN, seed=0), notes={})
-    return str(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -11,23 +11,14 @@ from scipy.stats import spearmanr
 from seqdiff import cli
 from seqdiff.core.errors import InputError
 from seqdiff.domains.protein.alphabet import PROTEIN
-from seqdiff.models.config import TransformerConfig
-from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
-from seqdiff.models.store import load_model, save_model
+from seqdiff.models.denoiser import NetworkDenoiser
+from seqdiff.models.store import load_model
 from seqdiff.process.likelihood import path_log_probability
 from seqdiff.process.pseudo import mutation_scan, pseudo_log_likelihood
 from seqdiff.request.mutations import parse_mutant
 
 PARENT = "MKTAYIAKQRQISFVKSHFSRQ"
 SHEET = 'id,sequence,note,affinity\na,MKTAYIAK,"x, ""y""",1.5\nb, ggsggsaaaa*,007,NA\nc,ACDEF,,-2\n'
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    config = TransformerConfig(num_letters=20, num_tokens=24, width=16, depth=1, heads=2, hidden=24)
-    save_model(folder, init_denoiser(config, PROTEIN, seed=0), notes={})
-    return str(folder)
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,8 @@ from seqdiff.core.errors import InputError
 from seqdiff.core.layout import Layout
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.properties import BACKGROUND, properties
-from seqdiff.process.noise import Process
 from seqdiff.request.goals import PROPERTIES, PropertyGoal, goals_to_spec, parse_goals
-from seqdiff.sampling.batches import Plan, sample_batches
+from seqdiff.sampling.batches import sample_batches
 from seqdiff.sampling.goals import (
     GoalError,
     HostGoal,
@@ -32,8 +31,7 @@ from seqdiff.sampling.goals import (
     minimise,
     target,
 )
-from seqdiff.sampling.planners import Random
-from tests.helpers import TINY, Independent, expected_variation, parse, texts, total_variation
+from tests.helpers import TINY, Independent, expected_variation, make_plan, parse, texts, total_variation
 
 SIZE = 4
 TEXTS = texts(SIZE)
@@ -81,17 +79,7 @@ POTENTIAL = np.array(same_on_host(TEXTS))
 
 def run(denoiser, goals, *, particles: int, rows: int, constraints=CONSTRAINTS):
     compiled = compile_constraints(constraints, Layout(TINY, SIZE, SIZE))
-    plan = Plan(
-        canvas=np.full(SIZE, TINY.mask, np.int32),
-        lengths=compiled.lengths(),
-        bias=np.zeros((SIZE, 4), np.float32),
-        steps=SIZE,
-        temperature=1.0,
-        planner=Random(),
-        process=Process(mask=TINY.mask),
-        particles=particles,
-        goals=goals,
-    )
+    plan = make_plan(compiled, SIZE, particles=particles, goals=goals)
     batches = sample_batches(denoiser, compiled.program(SIZE), plan, seed=5, rows=rows, batch=rows * particles)
     (samples,) = [samples for _, samples in batches]
     return [TINY.decode(row) for row in samples.tokens], samples

@@ -12,10 +12,9 @@ from seqdiff.constraints import compile_constraints
 from seqdiff.core.errors import InputError
 from seqdiff.core.layout import Layout
 from seqdiff.process.noise import Process
-from seqdiff.sampling.batches import Plan, sample_batches
+from seqdiff.sampling.batches import sample_batches
 from seqdiff.sampling.guidance import ClassifierFree, Predicted, fit_predictor, guide, steer
-from seqdiff.sampling.planners import Random
-from tests.helpers import TINY, expected_variation, texts, total_variation
+from tests.helpers import TINY, expected_variation, make_plan, texts, total_variation
 
 register = jax.tree_util.register_dataclass
 SIZE = 4
@@ -170,15 +169,7 @@ def test_exact_guidance_gives_the_conditionals_given_the_label(chunk: int):
 def test_a_guided_sampler_follows_the_posterior():
     law, label = jnp.asarray(LAW, jnp.float32), jnp.asarray(LABEL, jnp.float32)
     compiled = compile_constraints([], Layout(TINY, SIZE, SIZE))
-    plan = Plan(
-        canvas=np.full(SIZE, TINY.mask, np.int32),
-        lengths=compiled.lengths(),
-        bias=np.zeros((SIZE, 4), np.float32),
-        steps=SIZE,
-        temperature=1.0,
-        planner=Random(),
-        process=Process(mask=TINY.mask),
-    )
+    plan = make_plan(compiled, SIZE)
     guided = steer(Exact(law), ExactLabel(law, label), 1.0)
     ((_, samples),) = sample_batches(guided, compiled.program(SIZE), plan, seed=1, rows=4000, batch=4000)
     weights = dict(zip(TEXTS, LAW * LABEL, strict=True))

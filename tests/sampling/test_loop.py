@@ -22,7 +22,7 @@ from seqdiff.sampling.batches import Plan, draw_lengths, sample_batches
 from seqdiff.sampling.loop import GIVEN, Task, row_keys, sample
 from seqdiff.sampling.planners import BasePlanner, EntropyBound, Random
 from seqdiff.sampling.trace import Moment, Trace
-from tests.helpers import EVERY_PLANNER, TINY, Neighbours, parse
+from tests.helpers import EVERY_PLANNER, TINY, Neighbours, make_plan, parse
 
 SIZE = 16
 TABLE = np.random.default_rng(0).normal(size=(5, 5, 4)).astype(np.float32)
@@ -39,16 +39,7 @@ def plan(problem: Compiled = SOME, **changes) -> Plan:
     canvas = np.full(SIZE, TINY.mask, np.int32)
     determined = problem.determined()
     canvas[: len(determined)] = np.where(determined >= 0, determined, TINY.mask)
-    fields = {
-        "canvas": canvas,
-        "lengths": problem.lengths(),
-        "bias": np.zeros((SIZE, 4), np.float32),
-        "steps": 5,
-        "temperature": 1.0,
-        "planner": EntropyBound(),
-        "process": Process(mask=TINY.mask),
-    }
-    return Plan(**fields | changes)
+    return make_plan(problem, SIZE, **{"canvas": canvas, "steps": 5, "planner": EntropyBound()} | changes)
 
 
 def run(problem: Compiled = SOME, *, rows: int = 10, batch: int = 10, seed: int = 3, table=TABLE, **changes):

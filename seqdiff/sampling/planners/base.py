@@ -4,6 +4,7 @@ A planner is a frozen dataclass registered as a pytree. Its hyperparameters are 
 arrays or a network and may change without a compilation.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -45,7 +46,7 @@ def planner(name: str) -> Callable[[_Class], _Class]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BasePlanner:
+class BasePlanner(ABC):
     """Defaults of the ``Planner`` contract: no memory, commits letters for good, sees no letters."""
 
     reads_marginals: ClassVar[bool] = True
@@ -60,9 +61,9 @@ class BasePlanner:
         del keys, open, vocab
         return ()
 
+    @abstractmethod
     def plan(self, keys: Key[Array, "B"], state: Any, view: View, process: Process) -> tuple[Moves, Any]:
         """See ``core.contracts.Planner``."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +108,11 @@ def split(keys: Key[Array, "B"], parts: int) -> list[Key[Array, "B"]]:
     """Several independent keys of each row."""
     fresh = jax.vmap(partial(jax.random.split, num=parts))(keys)
     return [fresh[:, part] for part in range(parts)]
+
+
+def step_keys(keys: Key[Array, "B"], step: Int[Array, ""], parts: int) -> list[Key[Array, "B"]]:
+    """Several independent keys of each row for one step."""
+    return split(jax.vmap(partial(jax.random.fold_in, data=step))(keys), parts)
 
 
 def confidence(marginals: Float[Array, "B L V"]) -> Float[Array, "B L"]:

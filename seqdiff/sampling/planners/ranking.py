@@ -4,6 +4,7 @@ Scores come from the conditioned marginals, from positions or from noise, never 
 commit per step follows the model's law exactly. ``MaskGIT`` is the exception, kept because the field uses it.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,9 +37,9 @@ class FixedOrder(BasePlanner):
 
     reads_marginals: ClassVar[bool] = False
 
+    @abstractmethod
     def order(self, keys: Key[Array, "B"], open: Bool[Array, "B L"]) -> Float[Array, "B L"]:
         """Low where a position comes early."""
-        raise NotImplementedError
 
     def init(self, keys: Key[Array, "B"], open: Bool[Array, "B L"], vocab: int) -> Float[Array, "B L"]:
         """The order of each row."""
@@ -116,9 +117,9 @@ class _Ranked(BasePlanner):
     def __post_init__(self):
         check(self.noise >= 0, f"noise={self.noise!r} must be at least 0")
 
+    @abstractmethod
     def score(self, view: View) -> Float[Array, "B L"]:
         """Low where a position should be committed early."""
-        raise NotImplementedError
 
     def plan(self, keys: Key[Array, "B"], state: Any, view: View, process: Process) -> tuple[Moves, Any]:
         tie_keys, noise_keys = split(keys, 2)

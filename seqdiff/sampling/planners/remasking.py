@@ -4,7 +4,7 @@ Reopening is always safe for hard constraints: forgetting a letter only adds com
 said of that stands with each planner.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
@@ -192,10 +192,6 @@ class Gibbs(Wrapper):
         return moves._replace(commit=commit, reopen=reopen, settled=settled), (inner, begun + begin.astype(jnp.int32))
 
 
-class _Revoked(NamedTuple):
-    accepted: Int[Array, "B"]
-
-
 @planner("wino")
 class WINO(BasePlanner):
     """Wide in, narrow out (Hong et al. 2025): commit whatever looks likely, take back what then looks unlikely.
@@ -221,11 +217,11 @@ class WINO(BasePlanner):
             value = getattr(self, name)
             check(0 < value <= 1, f"{name}={value!r} must lie in (0, 1]")
 
-    def init(self, keys: Key[Array, "B"], open: Bool[Array, "B L"], vocab: int) -> _Revoked:
+    def init(self, keys: Key[Array, "B"], open: Bool[Array, "B L"], vocab: int) -> Int[Array, "B"]:
         """How many positions the last step committed."""
-        return _Revoked(jnp.zeros(len(open), jnp.int32))
+        return jnp.zeros(len(open), jnp.int32)
 
-    def plan(self, keys: Key[Array, "B"], state: _Revoked, view: View, process: Process) -> tuple[Moves, _Revoked]:
+    def plan(self, keys: Key[Array, "B"], state: Any, view: View, process: Process) -> tuple[Moves, Any]:
         wide_keys, narrow_keys = split(keys, 2)
         sure = confidence(view.marginals)
         open = jnp.sum(view.open, axis=1)
@@ -235,6 +231,6 @@ class WINO(BasePlanner):
         commit = rank(-sure, wide_keys, view.open) < count[:, None]
         kept = jnp.exp(letter_log_probability(view.log_model, view.tokens))
         doubtful = view.held & (kept < self.narrow)
-        reopen = doubtful & (rank(kept, narrow_keys, doubtful) < (state.accepted - 1)[:, None])
+        reopen = doubtful & (rank(kept, narrow_keys, doubtful) < (state - 1)[:, None])
         settled = ~jnp.any(reopen, axis=1)
-        return Moves(commit, reopen, settled=settled), _Revoked(jnp.sum(commit, axis=1))
+        return Moves(commit, reopen, settled=settled), jnp.sum(commit, axis=1)
