@@ -66,16 +66,10 @@ class NetworkDenoiser:
         previous: Float[Array, "batch length vocab"] | None = None,
     ) -> Float[Array, "batch length vocab"]:
         relations = None if conditions is None else conditions.get("relations")
+        tokens = self._frame(canvas, valid)
         if previous is not None:
             previous = jnp.where(valid[..., None], previous, 0.0)
-        tokens = jnp.where(valid, canvas, self.alphabet.pad)
         if self.config.frame:
-            # PAD to the right of a row is END at the first such place, so the row itself shifts by one.
-            length = jnp.sum(valid, axis=1)
-            tokens = jnp.pad(tokens, ((0, 0), (1, 1)), constant_values=self.alphabet.pad)
-            place = jnp.arange(tokens.shape[1])[None, :]
-            tokens = jnp.where(place == 0, self.alphabet.begin, tokens)
-            tokens = jnp.where(place == length[:, None] + 1, self.alphabet.end, tokens)
             if relations is not None:
                 relations = jnp.pad(relations, ((0, 0), (1, 1), (1, 1)))
             if previous is not None:
@@ -84,6 +78,21 @@ class NetworkDenoiser:
         raw = network(tokens, tokens != self.alphabet.pad, time, relations, previous)
         raw = raw[:, 1:-1] if self.config.frame else raw
         return clean_logits(self.process, self.output, raw, canvas, time)
+
+    def classify(self, tokens: Int[Array, "B L"], valid: Bool[Array, "B L"]) -> dict[str, Float[Array, "B K"]]:
+        """Logits over the labels of each of the network's classifiers for complete sequences, by its name."""
+        framed = self._frame(tokens, valid)
+        return nnx.merge(self.graphdef, self.params).classify(framed, framed != self.alphabet.pad)
+
+    def _frame(self, canvas: Int[Array, "B L"], valid: Bool[Array, "B L"]) -> Int[Array, "B F"]:
+        """The network's tokens: PAD to the right of a row, of which the first place is END where there is a frame."""
+        tokens = jnp.where(valid, canvas, self.alphabet.pad)
+        if not self.config.frame:
+            return tokens
+        tokens = jnp.pad(tokens, ((0, 0), (1, 1)), constant_values=self.alphabet.pad)
+        place = jnp.arange(tokens.shape[1])[None, :]
+        tokens = jnp.where(place == 0, self.alphabet.begin, tokens)
+        return jnp.where(place == jnp.sum(valid, axis=1)[:, None] + 1, self.alphabet.end, tokens)
 
 
 def split_network(

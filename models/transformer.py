@@ -1,14 +1,16 @@
 """The denoiser network: one bidirectional transformer (Flax NNX) whose default is the ESM C architecture.
 
-A block is pre-norm attention and a pre-norm feed-forward part, each added to the residual stream after division
-by the residual scale. Queries and keys are normalised over the full width, then cut into heads and rotated. The
-head is dense, GELU, LayerNorm, linear, as in ESM. Attention is bidirectional; padding never attends or is attended
-to, so that a row's logits do not depend on how far it was padded.
+A block adds attention and a feed-forward part to the residual stream. ESM C's is pre-norm and divides each by the
+residual scale; queries and keys are normalised over the full width, then cut into heads and rotated; the head is
+dense, GELU, LayerNorm, linear. The options of :class:`~seqdiff.models.config.TransformerConfig` turn it into ESM-2,
+BERT, or a bidirectional Llama or Qwen2. Attention is bidirectional; padding never attends or is attended to, so that a
+row's logits do not depend on how far it was padded.
 
-The names of the submodules are those of Transformers' ``EsmcForMaskedLM``; ``seqdiff.models.export`` relies on it.
+The names of the submodules are those of Transformers' ``EsmcForMaskedLM``; ``seqdiff.models.names`` relies on it.
 """
 
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +23,8 @@ from seqdiff.models.config import TransformerConfig
 
 def _norm(config: TransformerConfig, size: int, *, bias: bool, rngs: nnx.Rngs) -> nnx.Module:
     if config.norm == "rms":
-        return nnx.RMSNorm(size, epsilon=1e-6, rngs=rngs)
-    return nnx.LayerNorm(size, epsilon=1e-5, use_bias=bias, use_fast_variance=False, rngs=rngs)
+        return nnx.RMSNorm(size, epsilon=config.norm_epsilon, rngs=rngs)
+    return nnx.LayerNorm(size, epsilon=config.norm_epsilon, use_bias=bias, use_fast_variance=False, rngs=rngs)
 
 
 def _linear(inputs: int, outputs: int, *, bias: bool, rngs: nnx.Rngs, std: float | None = None) -> nnx.Linear:
@@ -44,14 +46,16 @@ class Attention(nnx.Module):
     """Bidirectional multi-head attention with full-width query-key normalisation and rotary positions."""
 
     def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
-        width = config.width
+        width, size = config.width, config.width // config.heads
         self.config = config
+        self.kv_heads = config.kv_heads or config.heads
+        bias = config.use_bias if config.qkv_bias is None else config.qkv_bias
         self.q_proj, self.k_proj, self.v_proj = (
-            _linear(width, width, bias=config.use_bias, rngs=rngs) for _ in range(3)
+            _linear(width, heads * size, bias=bias, rngs=rngs) for heads in (config.heads, self.kv_heads, self.kv_heads)
         )
         self.o_proj = _linear(width, width, bias=config.use_bias, rngs=rngs, std=0.02 / math.sqrt(2 * config.depth))
         self.q_norm = _norm(config, width, bias=False, rngs=rngs) if config.qk_norm else None
-        self.k_norm = _norm(config, width, bias=False, rngs=rngs) if config.qk_norm else None
+        self.k_norm = _norm(config, self.kv_heads * size, bias=False, rngs=rngs) if config.qk_norm else None
         zeros = nnx.initializers.zeros_init()
         self.relation_bias = (
             nnx.Embed(config.relations, config.heads, embedding_init=zeros, rngs=rngs) if config.relations else None
@@ -66,9 +70,11 @@ class Attention(nnx.Module):
         q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k, v = (jnp.swapaxes(part.reshape(batch, length, config.heads, size), 1, 2) for part in (q, k, v))
+        q, k, v = (jnp.swapaxes(part.reshape(batch, length, -1, size), 1, 2) for part in (q, k, v))
         if config.positions == "rotary":
             q, k = rotary(q, config.rope_theta), rotary(k, config.rope_theta)
+        if self.kv_heads < config.heads:
+            k, v = (jnp.repeat(part, config.heads // self.kv_heads, axis=1) for part in (k, v))
         scores = jnp.einsum("bhld,bhmd->bhlm", q * size**-0.5, k).astype(jnp.float32)
         if self.relation_bias is not None and relations is not None:
             scores = scores + jnp.moveaxis(self.relation_bias(relations), -1, 1).astype(jnp.float32)
@@ -96,9 +102,10 @@ class FeedForward(nnx.Module):
 
 
 class Block(nnx.Module):
-    """One pre-norm transformer block; with time conditioning its norms are shifted and scaled (adaLN-Zero)."""
+    """One transformer block; with time conditioning its norms are shifted and scaled (adaLN-Zero)."""
 
     def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
+        self.post_norm = config.placement == "post"
         self.scale = math.sqrt(config.depth / 36) if config.residual_scale else 1.0
         self.input_layernorm = _norm(config, config.width, bias=True, rngs=rngs)
         self.self_attn = Attention(config, rngs)
@@ -118,25 +125,50 @@ class Block(nnx.Module):
         relations: Int[Array, "B L L"] | None,
         time: Float[Array, "B D"] | None,
     ) -> Float[Array, "B L D"]:
-        attention_in, mlp_in = self.input_layernorm, self.post_attention_layernorm
-        if self.modulation is None or time is None:
-            x = x + self.self_attn(attention_in(x), attend, relations) / self.scale
-            return x + self.mlp(mlp_in(x)) / self.scale
-        shift1, scale1, shift2, scale2 = jnp.split(self.modulation(time)[:, None, :], 4, axis=-1)
-        x = x + self.self_attn(attention_in(x) * (1 + scale1) + shift1, attend, relations) / self.scale
-        return x + self.mlp(mlp_in(x) * (1 + scale2) + shift2) / self.scale
+        first, second = self.input_layernorm, self.post_attention_layernorm
+        if self.modulation is not None and time is not None:
+            shift1, scale1, shift2, scale2 = jnp.split(self.modulation(time)[:, None, :], 4, axis=-1)
+            first, second = _modulated(first, scale1, shift1), _modulated(second, scale2, shift2)
+        if self.post_norm:
+            x = first(x + self.self_attn(x, attend, relations) / self.scale)
+            return second(x + self.mlp(x) / self.scale)
+        x = x + self.self_attn(first(x), attend, relations) / self.scale
+        return x + self.mlp(second(x)) / self.scale
+
+
+def _modulated(
+    norm: Callable[[Array], Array], scale: Float[Array, "B 1 D"], shift: Float[Array, "B 1 D"]
+) -> Callable[[Array], Array]:
+    return lambda x: norm(x) * (1 + scale) + shift
 
 
 class Head(nnx.Module):
-    """Dense, GELU, LayerNorm, linear to the letters (the ESM head)."""
+    """Linear to the letters; in the heads of ESM and BERT after dense, GELU and norm."""
 
     def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
-        self.dense = _linear(config.width, config.width, bias=True, rngs=rngs)
-        self.layer_norm = _norm(config, config.width, bias=True, rngs=rngs)
-        self.decoder = _linear(config.width, config.num_letters, bias=True, rngs=rngs, std=0.02)
+        deep = config.head == "mlp"
+        self.dense = _linear(config.width, config.width, bias=True, rngs=rngs) if deep else None
+        self.layer_norm = _norm(config, config.width, bias=True, rngs=rngs) if deep else None
+        self.decoder = _linear(config.width, config.num_letters, bias=deep, rngs=rngs, std=0.02)
 
     def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L V"]:
-        return self.decoder(self.layer_norm(jax.nn.gelu(self.dense(x), approximate=False)))
+        if self.dense is not None and self.layer_norm is not None:
+            x = self.layer_norm(jax.nn.gelu(self.dense(x), approximate=False))
+        return self.decoder(x)
+
+
+class Classifiers(nnx.Module):
+    """Heads on the begin token: a shared dense layer with tanh (BERT's pooler), then one linear map each."""
+
+    def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
+        self.pooler = _linear(config.width, config.width, bias=True, rngs=rngs)
+        self.heads = nnx.Dict(
+            {name: _linear(config.width, len(labels), bias=True, rngs=rngs) for name, labels in config.classifiers}
+        )
+
+    def __call__(self, x: Float[Array, "B D"]) -> dict[str, Float[Array, "B K"]]:
+        pooled = jnp.tanh(self.pooler(x))
+        return {name: head(pooled) for name, head in self.heads.items()}
 
 
 class Transformer(nnx.Module):
@@ -157,8 +189,11 @@ class Transformer(nnx.Module):
         )
         self.time_in = nnx.Linear(config.width, config.width, rngs=rngs) if config.time_conditioning else None
         self.layers = nnx.List([Block(config, rngs) for _ in range(config.depth)])
-        self.norm = _norm(config, config.width, bias=False, rngs=rngs)
+        # Before the first block where norms come after the parts, after the last one where they come before.
+        bias = config.final_norm_bias or config.placement == "post"
+        self.norm = _norm(config, config.width, bias=bias, rngs=rngs)
         self.lm_head = Head(config, rngs)
+        self.classifiers = Classifiers(config, rngs) if config.classifiers else None
         zeros = nnx.initializers.zeros_init()
         self.embed_previous = (
             nnx.Linear(config.num_letters, config.width, use_bias=False, kernel_init=zeros, rngs=rngs)
@@ -184,23 +219,52 @@ class Transformer(nnx.Module):
             previous: letter probabilities of an earlier prediction, zero where there is none; read with
                 ``self_conditioning`` only. They enter by a linear map without bias, so zero and None are the same.
         """
-        x = self.embed_tokens(tokens)
-        if self.embed_positions is not None:
-            if tokens.shape[1] > self.config.max_length:
-                raise InputError(
-                    f"{tokens.shape[1]} tokens exceed the model's {self.config.max_length} learned positions"
-                )
-            x = x + self.embed_positions(jnp.arange(tokens.shape[1]))[None]
+        x = self.lm_head(self.hidden(tokens, attend, time, relations, previous))
+        return jnp.concatenate([x[:, :1], x[:, :-1]], axis=1) if self.config.shifted else x
+
+    def classify(self, tokens: Int[Array, "B L"], attend: Bool[Array, "B L"]) -> dict[str, Float[Array, "B K"]]:
+        """Logits over the labels of each classifier, by its name."""
+        if self.classifiers is None:
+            raise InputError("this model has no classifiers")
+        return self.classifiers(self.hidden(tokens, attend)[:, 0])
+
+    def hidden(
+        self,
+        tokens: Int[Array, "B L"],
+        attend: Bool[Array, "B L"],
+        time: Float[Array, "B"] | None = None,
+        relations: Int[Array, "B L L"] | None = None,
+        previous: Float[Array, "B L V"] | None = None,
+    ) -> Float[Array, "B L D"]:
+        """What the heads read; arguments as in calling the network."""
+        config = self.config
+        x = self._embed(tokens, attend)
         if self.embed_previous is not None and previous is not None:
             x = x + self.embed_previous(previous.astype(x.dtype))
         hidden_time = None
         if self.time_in is not None:
             if time is None:
                 raise ValueError("this network is conditioned on time; pass time [B]")
-            hidden_time = jax.nn.silu(self.time_in(_sinusoid(time, self.config.width).astype(x.dtype)))
+            hidden_time = jax.nn.silu(self.time_in(_sinusoid(time, config.width).astype(x.dtype)))
+        if config.placement == "post":
+            x = self.norm(x)
         for layer in self.layers:
             x = layer(x, attend, relations, hidden_time)
-        return self.lm_head(self.norm(x))
+        return x if config.placement == "post" else self.norm(x)
+
+    def _embed(self, tokens: Int[Array, "B L"], attend: Bool[Array, "B L"]) -> Float[Array, "B L D"]:
+        config = self.config
+        x = self.embed_tokens(tokens)
+        if config.mask_dropout:
+            masked = tokens == config.num_letters
+            shown = jnp.sum(attend & ~masked, axis=1).astype(x.dtype) / jnp.sum(attend, axis=1).astype(x.dtype)
+            scale = (1.0 - config.mask_dropout) / jnp.maximum(shown, 1e-6)
+            x = jnp.where(masked[..., None], 0.0, x * scale[:, None, None])
+        if self.embed_positions is not None:
+            if tokens.shape[1] > config.max_length:
+                raise InputError(f"{tokens.shape[1]} tokens exceed the model's {config.max_length} learned positions")
+            x = x + self.embed_positions(jnp.arange(tokens.shape[1]))[None]
+        return x
 
 
 def _sinusoid(time: Float[Array, "B"], width: int) -> Float[Array, "B D"]:

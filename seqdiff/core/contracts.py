@@ -23,6 +23,9 @@ from typing import Any, NamedTuple, Protocol
 
 from jaxtyping import Array, Bool, Float, Int, Key
 
+GIVEN, OPEN = -1, 1 << 30
+"""The order of letters that were there at the start, and of positions that have none yet."""
+
 
 class Denoiser(Protocol):
     """A pytree that predicts the clean letter of every position.
@@ -42,6 +45,11 @@ class Denoiser(Protocol):
 
         A denoiser whose attribute ``self_conditioning`` is true is also given ``previous``: the distribution that it
         predicted at the step before, [batch, length, vocab], all zero where there is none.
+
+        One whose attribute ``reads_order`` is true is also given ``order``, int32 [batch, length]: when each position's
+        letter was committed, ``GIVEN`` where it was there at the start, ``OPEN`` where there is none yet. An any-order
+        autoregressive network such as ProteinMPNN then returns ``P(x_i | letters committed before x_i)``, which for
+        open positions is the same as given the whole canvas.
 
         Args:
             canvas: token ids; noise where open (MASK, or random letters for a uniform process).

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from seqdiff.core.contracts import Denoiser
+from seqdiff.core.contracts import GIVEN, OPEN, Denoiser
 
 SIZE_STEP = 64
 TOKENS_PER_BATCH = 4096
@@ -36,12 +36,28 @@ def predict(
     conditions: Any = None,
     *,
     letters: int,
+    order: Int[Array, "B L"] | None = None,
 ) -> Float[Array, "B L V"]:
-    """Logits; a self-conditioning network is told that there is no previous prediction, as at the first step."""
-    if getattr(denoiser, "self_conditioning", False):
-        none = jnp.zeros((*canvas.shape, letters))
-        return denoiser(canvas, valid, level, conditions, previous=none)  # pyright: ignore[reportCallIssue]
-    return denoiser(canvas, valid, level, conditions)
+    """Logits; what else the denoiser reads is as at the first step.
+
+    A self-conditioning network is told that there is no previous prediction. One that reads the order is told that all
+    letters were given, unless an order is.
+    """
+    if order is None:
+        order = jnp.where(canvas < letters, GIVEN, OPEN)
+    none = jnp.zeros((*canvas.shape, letters)) if reads(denoiser, "self_conditioning") else None
+    return denoiser(canvas, valid, level, conditions, **extras(denoiser, previous=none, order=order))
+
+
+def reads(denoiser: Any, attribute: str) -> bool:
+    """Whether a denoiser says that it reads more than the canvas: ``self_conditioning`` or ``reads_order``."""
+    return bool(getattr(denoiser, attribute, False))
+
+
+def extras(denoiser: Any, *, previous: Any, order: Any) -> dict[str, Any]:
+    """The keyword arguments that a denoiser asks for, see ``core.contracts.Denoiser``."""
+    found = {"previous": previous} if reads(denoiser, "self_conditioning") else {}
+    return found | ({"order": order} if reads(denoiser, "reads_order") else {})
 
 
 def log_letters(

@@ -171,10 +171,9 @@ class ScoreDenoiser:
         valid: Bool[Array, "batch length"],
         time: Float[Array, "batch"],
         conditions: Any = None,
-        previous: Float[Array, "batch length vocab"] | None = None,
+        **more: Array,
     ) -> Float[Array, "batch length vocab"]:
-        extra = {"previous": previous} if self.self_conditioning else {}
-        raw = self.denoiser(canvas, valid, time, conditions, **extra)
+        raw = self.denoiser(canvas, valid, time, conditions, **more)
         return clean_logits(self.process, "scores", raw, canvas, time)
 
 

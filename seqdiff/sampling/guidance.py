@@ -21,6 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from seqdiff.core.contracts import Denoiser
 from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.process.noise import Process, low_discrepancy_times
+from seqdiff.process.readout import reads
 
 FLOOR = -1e4
 """Least log-probability that is mixed, so that minus infinity never meets itself."""
@@ -60,7 +61,12 @@ class Wrapper:
     @property
     def self_conditioning(self) -> bool:
         """Whether the denoiser inside reads its previous prediction."""
-        return bool(getattr(self.denoiser, "self_conditioning", False))
+        return reads(self.denoiser, "self_conditioning")
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether the denoiser inside reads the order of commits."""
+        return reads(self.denoiser, "reads_order")
 
     @property
     def process(self) -> Any:
@@ -75,10 +81,8 @@ class Under(Wrapper):
 
     conditions: Any
 
-    def __call__(
-        self, canvas: Tokens, valid: Valid, time: Level, conditions: Any = None, previous: Logits | None = None
-    ) -> Logits:
-        return self.denoiser(canvas, valid, time, self.conditions, **_previous(previous))
+    def __call__(self, canvas: Tokens, valid: Valid, time: Level, conditions: Any = None, **more: Array) -> Logits:
+        return self.denoiser(canvas, valid, time, self.conditions, **more)
 
 
 @partial(_register, data_fields=["denoiser", "null", "strength"], meta_fields=[])
@@ -105,18 +109,16 @@ class ClassifierFree(Wrapper):
     null: Any
     strength: Float[Array, ""] | float
 
-    def __call__(
-        self, canvas: Tokens, valid: Valid, time: Level, conditions: Any = None, previous: Logits | None = None
-    ) -> Logits:
+    def __call__(self, canvas: Tokens, valid: Valid, time: Level, conditions: Any = None, **more: Array) -> Logits:
         rows = canvas.shape[0]
         if jax.tree.structure(conditions) == jax.tree.structure(self.null):
             twice = jax.tree.map(partial(_stack, rows), conditions, self.null)
             double = partial(jax.tree.map, lambda leaf: jnp.concatenate([leaf, leaf]))
-            both = self.denoiser(double(canvas), double(valid), double(time), twice, **_previous(double(previous)))
+            both = self.denoiser(double(canvas), double(valid), double(time), twice, **double(more))
             with_them, without = both[:rows], both[rows:]
         else:
             with_them, without = (
-                self.denoiser(canvas, valid, time, given, **_previous(previous)) for given in (conditions, self.null)
+                self.denoiser(canvas, valid, time, given, **more) for given in (conditions, self.null)
             )
         strength = jnp.asarray(self.strength, jnp.float32)
         return strength * _log_p(with_them) + (1.0 - strength) * _log_p(without)
@@ -153,10 +155,8 @@ class Predicted(Wrapper):
     method: Method = "exact"
     chunk: int = 1
 
-    def __call__(
-        self, canvas: Tokens, valid: Valid, time: Level, conditions: Any = None, previous: Logits | None = None
-    ) -> Logits:
-        logits = self.denoiser(canvas, valid, time, conditions, **_previous(previous)).astype(jnp.float32)
+    def __call__(self, canvas: Tokens, valid: Valid, time: Level, conditions: Any = None, **more: Array) -> Logits:
+        logits = self.denoiser(canvas, valid, time, conditions, **more).astype(jnp.float32)
         ratio = self._taylor if self.method == "taylor" else self._exact
         found = ratio(canvas, valid, time, logits.shape[-1])
         return logits + jnp.asarray(self.strength, jnp.float32) * jnp.where(valid[..., None], found, 0.0)
@@ -199,10 +199,6 @@ def steer(
     if method == "taylor" and not hasattr(predictor, "soft"):
         raise InputError("method 'taylor' needs a predictor with a method soft(onehot, valid, time); use 'exact'")
     return Predicted(denoiser, predictor, float(strength), method, chunk) if strength else denoiser
-
-
-def _previous(previous: Array | None) -> dict[str, Array]:
-    return {} if previous is None else {"previous": previous}
 
 
 def _log_p(logits: Logits) -> Logits:

@@ -18,10 +18,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from seqdiff.core.contracts import Denoiser, Planner, Program, View
+from seqdiff.core.contracts import GIVEN, OPEN, Denoiser, Planner, Program, View
 from seqdiff.core.status import Outcome
 from seqdiff.process.losses import log_observation
 from seqdiff.process.noise import Process
+from seqdiff.process.readout import extras, reads
 from seqdiff.sampling.particles import Goal, conclude, resample, start, weigh
 from seqdiff.sampling.planners.base import step_keys
 from seqdiff.sampling.trace import Moment, Trace
@@ -29,7 +30,6 @@ from seqdiff.sampling.trace import Moment, Trace
 DETERMINED = 1.0 - 1e-6
 LOG_FLOOR = -1e4
 MODE_TEMPERATURE = 1e-3
-GIVEN = -1
 START_STREAM = 1 << 30
 
 
@@ -123,7 +123,7 @@ def sample(
     valid = jnp.arange(size)[None, :] < task.length[:, None]
     given = valid & (task.canvas < mask)
     harvests = planner.reads_marginals and planner.holds and not planner.reopens
-    self_conditioned = bool(getattr(denoiser, "self_conditioning", False))
+    self_conditioned = reads(denoiser, "self_conditioning")
 
     def noise(keys: Key[Array, "B"]) -> Int[Array, "B L"]:
         return jax.vmap(lambda key: process.noise(key, (size,)))(keys)
@@ -138,8 +138,8 @@ def sample(
         # Denoise.
         share = left.astype(jnp.float32) / jnp.maximum(task.length, 1).astype(jnp.float32)
         level = share if process.absorbing or planner.holds else jnp.broadcast_to(1.0 - alpha, share.shape)
-        extra = {"previous": carry.previous} if self_conditioned else {}
-        logits = denoiser(carry.canvas, valid, level, conditions, **extra).astype(jnp.float32)
+        more = extras(denoiser, previous=carry.previous, order=jnp.where(done.tokens < mask, done.order, OPEN))
+        logits = denoiser(carry.canvas, valid, level, conditions, **more).astype(jnp.float32)
         if planner.holds and not process.absorbing:
             # What an open position shows is known to be noise, so it is no sign of the letter there.
             sign = log_observation(process, carry.canvas, level)

@@ -20,12 +20,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from seqdiff.core.contracts import Denoiser, Program
+from seqdiff.core.contracts import GIVEN, OPEN, Denoiser, Program
 from seqdiff.core.errors import InputError
 from seqdiff.core.status import Outcome
 from seqdiff.process.noise import Process
 from seqdiff.process.readout import predict
-from seqdiff.sampling.loop import GIVEN, START_STREAM, Samples, Task, log_proposal
+from seqdiff.sampling.loop import START_STREAM, Samples, Task, log_proposal
 from seqdiff.sampling.planners.base import letter_log_probability, rank, step_keys
 from seqdiff.sampling.planners.ranking import FixedOrder
 
@@ -46,6 +46,7 @@ class _Carry(NamedTuple):
     step: Int[Array, ""]
     witness: Int[Array, "B L"]
     logits: Float[Array, "B L V"]
+    number: Int[Array, "B L"]
     samples: Samples
     speculated: Speculated
 
@@ -90,11 +91,16 @@ def sample_speculative(
     repeat = partial(jnp.repeat, repeats=drafts, axis=0)
 
     def ask(
-        model: Denoiser, tokens: Int[Array, "N L"], valid: Bool[Array, "N L"], length: Int[Array, "N"]
+        model: Denoiser,
+        tokens: Int[Array, "N L"],
+        valid: Bool[Array, "N L"],
+        length: Int[Array, "N"],
+        number: Int[Array, "N L"],
     ) -> Float[Array, "N L V"]:
         share = jnp.sum(valid & (tokens == mask), axis=1).astype(jnp.float32)
         level = share / jnp.maximum(length, 1).astype(jnp.float32)
-        return predict(model, tokens, valid, level, conditions, letters=mask).astype(jnp.float32)
+        order = jnp.where(tokens < mask, number, OPEN)
+        return predict(model, tokens, valid, level, conditions, letters=mask, order=order).astype(jnp.float32)
 
     def propose(logits: Float[Array, "N L V"]) -> Float[Array, "N L V"]:
         scaled = logits.astype(jnp.float32) / task.temperature[0] + task.bias[None]
@@ -113,15 +119,17 @@ def sample_speculative(
         count = jnp.minimum(left, drafts)
         logits = carry.logits
         if drafter is not None:
-            logits = ask(drafter, done.tokens, valid, task.length)
+            logits = ask(drafter, done.tokens, valid, task.length, carry.number)
         proposal = propose(logits)
         witness, _, evidence = program.condition(draft_keys, proposal, done.tokens, task.length, carry.witness)
 
         # All prefixes of the draft in one call.
+        number = carry.step * drafts + place
         before = place[:, None, :] < jnp.arange(drafts)[None, :, None]
         prefixes = jnp.where(before, witness[:, None], done.tokens[:, None]).reshape(-1, size)
+        numbers = jnp.where(before, number[:, None], carry.number[:, None]).reshape(-1, size)
         lengths, row_valid = repeat(task.length), repeat(valid)
-        fresh = ask(denoiser, prefixes, row_valid, lengths)
+        fresh = ask(denoiser, prefixes, row_valid, lengths, numbers)
         finite = jnp.all(jnp.isfinite(fresh) | (prefixes != mask)[..., None] | ~row_valid[..., None], axis=(1, 2))
 
         # The distribution at the next position of each prefix: as one at a time would draw it, and as the draft did.
@@ -136,8 +144,7 @@ def sample_speculative(
         drafted = jnp.take_along_axis(witness, jnp.argsort(place, axis=1)[:, :drafts], axis=1)
         p_here, q_here = (_pick(part, drafted) for part in (p, q))
         coins = jax.vmap(lambda key: jax.random.uniform(key, (drafts,)))(coin_keys)
-        number = jnp.arange(drafts)[None, :]
-        accept = (coins * q_here < p_here) & (number < count[:, None])
+        accept = (coins * q_here < p_here) & (jnp.arange(drafts)[None, :] < count[:, None])
         kept = jnp.sum(jnp.cumprod(accept.astype(jnp.int32), axis=1), axis=1)
         rejected = active & (kept < count)
         at_reject = jnp.minimum(kept, drafts - 1)
@@ -169,15 +176,17 @@ def sample_speculative(
         hint = jnp.where(rejected[:, None], tokens, witness)
         fared = carry.speculated
         fared = Speculated(fared.drafted + count, fared.accepted + kept)
-        return _Carry(carry.step + 1, hint, after, samples, fared)
+        number = jnp.where(commit, number, carry.number)
+        return _Carry(carry.step + 1, hint, after, number, samples, fared)
 
     nothing = jnp.zeros((batch,), jnp.int32)
     logits = jnp.zeros((batch, size, mask))
+    given = jnp.full((batch, size), GIVEN, jnp.int32)
     if drafter is None:
-        logits = ask(denoiser, start, valid, task.length)
+        logits = ask(denoiser, start, valid, task.length, given)
     samples = Samples(
         tokens=start,
-        order=jnp.full((batch, size), GIVEN, jnp.int32),
+        order=given,
         log_p=jnp.zeros((batch, size)),
         calls=nothing + int(drafter is None),
         log_evidence=jnp.zeros((batch,)),
@@ -186,7 +195,7 @@ def sample_speculative(
         ess=jnp.ones((batch,)),
         trace={},
     )
-    carry = _Carry(jnp.zeros((), jnp.int32), start, logits, samples, Speculated(nothing, nothing))
+    carry = _Carry(jnp.zeros((), jnp.int32), start, logits, given, samples, Speculated(nothing, nothing))
 
     def unfinished(carry: _Carry) -> Bool[Array, ""]:
         # A row commits a letter per round; the bound ends a run whose logits are not finite.

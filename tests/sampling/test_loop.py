@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 
 from seqdiff.constraints import Compiled, compile_constraints
+from seqdiff.core.contracts import GIVEN
 from seqdiff.core.errors import InputError
 from seqdiff.core.layout import Layout
 from seqdiff.core.status import Outcome
 from seqdiff.process.noise import Process
 from seqdiff.sampling.batches import Plan, draw_lengths, sample_batches
-from seqdiff.sampling.loop import GIVEN, Task, row_keys, sample
+from seqdiff.sampling.loop import Task, row_keys, sample
 from seqdiff.sampling.planners import BasePlanner, EntropyBound, Random
 from seqdiff.sampling.trace import Moment, Trace
 from tests.helpers import EVERY_PLANNER, TINY, Neighbours, make_plan, parse
