@@ -6,6 +6,8 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
+from seqdiff.training.lora import TARGETS
+
 
 @dataclass
 class DataConfig:
@@ -49,28 +51,21 @@ class OptimizerConfig:
 
 
 @dataclass
-class TrainConfig:
-    """``seqdiff train``.
+class FitConfig:
+    """What training from scratch and fine-tuning share.
 
-    ``process`` is the noise: ``absorbing`` (MASK), ``uniform`` (random letters; ``network.time_conditioning=true``
-    helps, since the canvas does not show how noisy it is) or ``hybrid`` (mostly MASK; ``uniform`` sets the share of
-    random letters, 0.1 by default). Times are drawn from ``min_time`` to ``max_time`` and become noise levels through
-    the schedule.
+    Times are drawn from ``min_time`` to ``max_time`` and become noise levels through the schedule. ``length`` counts
+    tokens per row, frame tokens included; longer sequences are cut. ``stop_at`` ends this invocation early without
+    changing the schedule; run again to go on.
 
     ``objective``: ``bound`` trains on the likelihood bound; ``any_order`` on the same from counts of masked letters,
     with less variance; ``masked`` on the mean over masked letters, which is less noisy and cares less for low levels;
     ``cross_entropy`` on the mean over all letters (uniform and hybrid); ``score_entropy`` makes the network put out
     ratios of probabilities (absorbing and uniform). ``masked`` and ``any_order`` need the absorbing process.
-
-    ``stop_at`` ends this invocation early without changing the schedule; run again to go on.
     """
 
     data: DataConfig = field(default_factory=DataConfig)
-    network: NetworkConfig = field(default_factory=NetworkConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    process: str = "absorbing"
-    uniform: float | None = None
-    schedule: str = "linear"
     min_time: float = 0.02
     max_time: float = 1.0
     objective: str = "bound"
@@ -79,10 +74,52 @@ class TrainConfig:
     steps: int = 1000
     stop_at: int = 0
     seed: int = 0
-    init_from: str = ""
     out: str = "runs/train"
     report_every: int = 20
     save_every: int = 200
+
+
+@dataclass
+class TrainConfig(FitConfig):
+    """``seqdiff train``.
+
+    ``process`` is the noise: ``absorbing`` (MASK), ``uniform`` (random letters; ``network.time_conditioning=true``
+    helps, since the canvas does not show how noisy it is) or ``hybrid`` (mostly MASK; ``uniform`` sets the share of
+    random letters, 0.1 by default).
+    """
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    process: str = "absorbing"
+    uniform: float | None = None
+    schedule: str = "linear"
+    init_from: str = ""
+
+
+@dataclass
+class LoraConfig:
+    """See ``seqdiff.training.lora``; rank 0 trains all parameters."""
+
+    rank: int = 0
+    alpha: float = 16.0
+    targets: list[str] = field(default_factory=lambda: list(TARGETS))
+
+
+@dataclass
+class FinetuneConfig(FitConfig):
+    """``seqdiff finetune``: a loaded masked language model as a masked diffusion model of your sequences.
+
+    The network and its process are the model's. With ``lora.rank`` above 0 only low-rank updates of the matrices named
+    in ``lora.targets`` train; they are merged into the weights that are written.
+    """
+
+    model: str = MISSING
+    lora: LoraConfig = field(default_factory=LoraConfig)
+    optimizer: OptimizerConfig = field(
+        default_factory=lambda: OptimizerConfig(name="adamw", rate=1e-4, ema_decay=0.99, warmup=50)
+    )
+    length: int = 256
+    batch: int = 16
+    out: str = "runs/finetune"
 
 
 @dataclass
@@ -103,4 +140,5 @@ def register() -> None:
     """Make the schemas known to Hydra."""
     store: Any = ConfigStore.instance()
     store.store(name="evaluate_schema", node=EvaluateConfig)
+    store.store(name="finetune_schema", node=FinetuneConfig)
     store.store(name="train_schema", node=TrainConfig)

@@ -1,12 +1,14 @@
-"""``seqdiff train``: fit a network to the sequences of a FASTA file and write a model folder.
+"""``seqdiff train`` and ``finetune``: fit a network to the sequences of a FASTA file and write a model folder.
 
 The run folder holds ``checkpoints/``, ``log.csv`` and, at the end, ``model/`` with the averaged weights. Running the
 same command again continues from the latest checkpoint.
 """
 
 import csv
+import json
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.fasta import read_fasta
-from seqdiff.experiments.schema import TrainConfig
+from seqdiff.experiments.schema import FinetuneConfig, FitConfig, LoraConfig, TrainConfig
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
 from seqdiff.models.store import load_model, save_model
@@ -27,6 +29,7 @@ from seqdiff.process.noise import PROCESSES, Process
 from seqdiff.process.schedules import SCHEDULES
 from seqdiff.training.data import crop_batches
 from seqdiff.training.loop import Batches, fit
+from seqdiff.training.lora import init_adapters, merge
 from seqdiff.training.optimizer import learning_rate, make_optimizer
 from seqdiff.training.step import init_state, make_step, output_of
 
@@ -37,13 +40,48 @@ def train(config: TrainConfig) -> Path:
     Raises:
         InputError: a file or a value cannot be used.
     """
+    process = _process(config)
+    described = {"process": {"uniform": process.uniform, "schedule": config.schedule}, "init_from": config.init_from}
+    return run(config, _start(config), process, described)
+
+
+def finetune(config: FinetuneConfig) -> Path:
+    """Train a loaded model further, whole or through low-rank adapters, and return the folder of the result.
+
+    Raises:
+        InputError: a file or a value cannot be used, or the model is no sequence model.
+    """
+    denoiser = load_model(config.model, PROTEIN)
+    if not isinstance(denoiser, NetworkDenoiser):
+        raise InputError(f"model={config.model} reads structures; only masked language models can be fine-tuned")
+    described = {"model": config.model, "lora": asdict(config.lora)}
+    lora = config.lora if config.lora.rank else None
+    return run(config, denoiser, denoiser.process, described, lora=lora, dtype="float32")
+
+
+def run(
+    config: FitConfig,
+    denoiser: NetworkDenoiser,
+    process: Process,
+    described: dict[str, Any],
+    lora: LoraConfig | None = None,
+    dtype: str = "bfloat16",
+) -> Path:
+    """Train a denoiser and write checkpoints, a log and, at the end, the model.
+
+    Args:
+        config: of the run.
+        denoiser: to start from.
+        process: whose noise is trained on.
+        described: what else a checkpoint must share to be continued.
+        lora: of adapters; None trains all parameters.
+        dtype: of the weights that are written.
+    """
     console = Console(stderr=True)
     out = Path(config.out)
-    process = _process(config)
     check_objective(config.objective, process)
     objective = cast(Objective, config.objective)
     sequences = [PROTEIN.encode(str(record.seq)) for record in read_fasta(config.data.train)]
-    denoiser = _start(config)
     options = config.optimizer
     rate = learning_rate(
         peak=options.rate, steps=config.steps, warmup=options.warmup, decay_fraction=options.decay_fraction
@@ -60,6 +98,11 @@ def train(config: TrainConfig) -> Path:
 
         return nnx.merge(graphdef, params)(tokens, attend, time, previous=previous)
 
+    adapt, params, frozen = None, denoiser.params, None
+    if lora is not None:
+        adapt = partial(merge, scale=lora.alpha / lora.rank)
+        params = init_adapters(jax.random.key(config.seed), denoiser.params, rank=lora.rank, targets=lora.targets)
+        frozen = denoiser.params
     step = make_step(
         apply=apply,
         process=process,
@@ -69,32 +112,35 @@ def train(config: TrainConfig) -> Path:
         objective=objective,
         ema_decay=options.ema_decay,
         self_conditioning=denoiser.self_conditioning,
+        adapt=adapt,
     )
-    windows = crop_batches(sequences, PROTEIN, length=config.length, batch=config.batch, seed=config.seed)
+    windows = crop_batches(
+        sequences, PROTEIN, length=config.length, batch=config.batch, seed=config.seed, frame=denoiser.config.frame
+    )
     batches = cast(Batches, windows)
     residues = sum(map(len, sequences))
-    size = sum(leaf.size for leaf in jax.tree.leaves(denoiser.params))
+    size, trained = (sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in (denoiser.params, params))
     console.print(
-        f"{len(sequences):,} sequences, {residues:,} residues; {size:,} parameters; "
+        f"{len(sequences):,} sequences, {residues:,} residues; {trained:,} of {size:,} parameters; "
         f"{config.steps:,} steps of {config.batch} x {config.length} tokens on {len(jax.local_devices())} device(s)"
     )
-    description = {
+    description = described | {
         "network": denoiser.config.to_dict(),
         "optimizer": asdict(options) | {"decay_fraction": None},
         "data": {"file": Path(config.data.train).name, "sequences": len(sequences), "residues": residues},
-        "process": {"uniform": process.uniform, "schedule": config.schedule},
         "times": [config.min_time, config.max_time],
         "objective": config.objective,
         "length": config.length,
         "batch": config.batch,
         "seed": config.seed,
-        "init_from": config.init_from,
     }
+    # As JSON reads it back, so that a checkpoint's description compares equal.
+    description = json.loads(json.dumps(description))
     out.mkdir(parents=True, exist_ok=True)
     stop = min(config.stop_at or config.steps, config.steps)
     with _Reporter(out / "log.csv", console, stop) as report:
         state = fit(
-            init_state(denoiser.params, optimizer),
+            init_state(params, optimizer, frozen),
             step,
             batches,
             steps=stop,
@@ -105,10 +151,12 @@ def train(config: TrainConfig) -> Path:
             save_every=config.save_every,
             report=report,
         )
-    weights = jax.device_get(state.average)
-    averaged = NetworkDenoiser(graphdef, weights, denoiser.config, PROTEIN, process, output_of(objective))
+    weights = state.average if adapt is None else adapt(state.frozen, state.average)
+    averaged = NetworkDenoiser(
+        graphdef, jax.device_get(weights), denoiser.config, PROTEIN, process, output_of(objective)
+    )
     notes = description | {"steps": int(state.step), "tokens": int(state.step) * config.batch * config.length}
-    save_model(out / "model", averaged, notes=notes)
+    save_model(out / "model", averaged, notes=notes, dtype=dtype)
     console.print(f"model written to {out / 'model'}")
     return out / "model"
 

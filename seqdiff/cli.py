@@ -20,6 +20,7 @@ _EPILOG = """examples:
   seqdiff score designs.fasta                         likelihood of given sequences
   seqdiff score mutants.tsv parent=wild_type.fasta    effect of mutations
   seqdiff train data.train=my.fasta steps=2000 out=runs/mine
+  seqdiff finetune model=antiberty data.train=my.fasta lora.rank=8
   seqdiff evaluate model=runs/mine/model data=[held_out.fasta]
   seqdiff export runs/mine/model --format transformers out=esmc-mine
 """
@@ -125,6 +126,13 @@ def _parser() -> argparse.ArgumentParser:
         "train a model on the sequences of a FASTA file",
         "  seqdiff train data.train=my.fasta steps=2000 out=runs/mine\n"
         "  seqdiff train data.train=my.fasta steps=2000 out=runs/mine stop_at=500    # and again, to go on\n",
+    )
+    command(
+        "finetune",
+        _finetune,
+        "train a loaded model further on the sequences of a FASTA file",
+        "  seqdiff finetune model=protein-small data.train=my.fasta steps=500 out=runs/mine\n"
+        "  seqdiff finetune model=antiberty data.train=my.fasta lora.rank=8 'lora.targets=[q_proj,v_proj]'\n",
     )
     command(
         "evaluate",
@@ -234,6 +242,13 @@ def _train(args: Any) -> None:
     from seqdiff.experiments.train import train
 
     train(_compose("train", args.overrides, TrainConfig))
+
+
+def _finetune(args: Any) -> None:
+    from seqdiff.experiments.schema import FinetuneConfig
+    from seqdiff.experiments.train import finetune
+
+    finetune(_compose("finetune", args.overrides, FinetuneConfig))
 
 
 def _evaluate(args: Any) -> None:

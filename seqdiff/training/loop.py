@@ -62,8 +62,8 @@ def fit(
     sharded = NamedSharding(mesh, PartitionSpec("batch"))
     state = jax.device_put(state, replicated)
     checkpoints = Checkpoints(folder, description)
-    if restored := checkpoints.restore(state):
-        state = restored[1]
+    if restored := checkpoints.restore(state._replace(frozen=None)):
+        state = restored[1]._replace(frozen=state.frozen)
     step = int(state.step)
     compiled = jax.jit(step_fn, donate_argnums=0)
     key = jax.device_put(jax.random.key(seed), replicated)
@@ -81,7 +81,7 @@ def fit(
                 report(_summary(step, infos, seen / (time.perf_counter() - started)))
                 window, started, seen = [], time.perf_counter(), 0
             if step % save_every == 0 or step == steps:
-                checkpoints.save(step, state)
+                checkpoints.save(step, state._replace(frozen=None))
     finally:
         checkpoints.close()
     return state

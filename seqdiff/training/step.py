@@ -53,12 +53,14 @@ class TrainState(NamedTuple):
         params: network parameters.
         average: exponential moving average of the parameters.
         optimizer: optax state.
+        frozen: parameters that do not train, such as those that adapters are added to; in no checkpoint.
     """
 
     step: Int[Array, ""]
     params: Params
     average: Params
     optimizer: optax.OptState
+    frozen: Params = None
 
 
 class StepInfo(NamedTuple):
@@ -68,10 +70,10 @@ class StepInfo(NamedTuple):
     grad_norm: Float[Array, ""]
 
 
-def init_state(params: Params, optimizer: optax.GradientTransformation) -> TrainState:
+def init_state(params: Params, optimizer: optax.GradientTransformation, frozen: Params = None) -> TrainState:
     """The state before the first step; the average starts at the parameters."""
     copy = jax.tree.map(jnp.copy, params)
-    return TrainState(jnp.zeros((), jnp.int32), params, copy, optimizer.init(params))
+    return TrainState(jnp.zeros((), jnp.int32), params, copy, optimizer.init(params), frozen)
 
 
 def output_of(objective: Objective) -> Output:
@@ -193,10 +195,13 @@ def make_step(
     objective: Objective,
     ema_decay: float,
     self_conditioning: bool = False,
+    adapt: Callable[[Params, Params], Params] | None = None,
 ) -> Callable[[TrainState, Key[Array, ""], Int[Array, "batch length"]], tuple[TrainState, StepInfo]]:
     """The step function ``(state, run key, tokens [batch, length]) -> (state, info)``, to be jitted by the caller.
 
     The average's decay warms up as ``min(ema_decay, (1 + n) / (10 + n))`` so that early averages forget the start.
+    ``adapt(frozen, params)`` makes the network's parameters of the state's frozen ones and those that train, which are
+    the network's own by default.
 
     Raises:
         InputError: the objective does not fit the process.
@@ -214,13 +219,17 @@ def make_step(
 
     def step(state: TrainState, key: Key[Array, ""], tokens: Int[Array, "batch length"]) -> tuple[TrainState, StepInfo]:
         key = jax.random.fold_in(key, state.step)
-        (_, parts), grads = jax.value_and_grad(loss, has_aux=True)(state.params, key, tokens)
+
+        def trained(params: Params) -> tuple[Float[Array, ""], LossParts]:
+            return loss(params if adapt is None else adapt(state.frozen, params), key, tokens)
+
+        (_, parts), grads = jax.value_and_grad(trained, has_aux=True)(state.params)
         updates, opt_state = optimizer.update(grads, state.optimizer, state.params)
         params = optax.apply_updates(state.params, updates)
         count = state.step.astype(jnp.float32)
         decay = jnp.minimum(ema_decay, (1.0 + count) / (10.0 + count))
         average = jax.tree.map(lambda a, p: a + (1.0 - decay).astype(a.dtype) * (p - a), state.average, params)
         info = StepInfo(parts, optax.global_norm(grads))
-        return TrainState(state.step + 1, params, average, opt_state), info
+        return TrainState(state.step + 1, params, average, opt_state, state.frozen), info
 
     return step

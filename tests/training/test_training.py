@@ -13,9 +13,18 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from seqdiff.core.errors import InputError
 from seqdiff.domains.protein.alphabet import PROTEIN
-from seqdiff.experiments.schema import DataConfig, NetworkConfig, OptimizerConfig, TrainConfig
-from seqdiff.experiments.train import train
-from seqdiff.models.store import load_model
+from seqdiff.experiments.schema import (
+    DataConfig,
+    FinetuneConfig,
+    LoraConfig,
+    NetworkConfig,
+    OptimizerConfig,
+    TrainConfig,
+)
+from seqdiff.experiments.train import finetune, train
+from seqdiff.models.config import TransformerConfig
+from seqdiff.models.denoiser import init_denoiser
+from seqdiff.models.store import flatten, load_model, save_model
 from seqdiff.process.schedules import SCHEDULES
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # orbax and grain warn about their own future
@@ -125,6 +134,55 @@ def test_loss_falls(fasta: Path, tmp_path: Path, options: dict, optimizer: str):
     assert type(model.process.schedule) is SCHEDULES[options.get("schedule", "linear")]
     assert (model.output == "scores") == (options["objective"] == "score_entropy")
     assert model.self_conditioning
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of ESM-2's architecture."""
+    folder = tmp_path_factory.mktemp("published")
+    network = TransformerConfig(
+        num_letters=20, num_tokens=24, width=16, depth=2, heads=2, hidden=24, qk_norm=False, mlp="gelu", use_bias=True,
+        residual_scale=False, final_norm_bias=True, mask_dropout=0.12,
+    )  # fmt: skip
+    save_model(folder, init_denoiser(network, PROTEIN, seed=0), notes={}, dtype="float32")
+    return folder
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_fine_tuning(fasta: Path, published: Path, tmp_path: Path, rank: int):
+    def tuned(out: str, **changes) -> Path:
+        fields = {
+            "model": str(published), "data": DataConfig(train=str(fasta)), "lora": LoraConfig(rank=rank), "length": 24,
+            "optimizer": OptimizerConfig(name="adamw", rate=0.02, warmup=5, ema_decay=0.9), "steps": 60, "batch": 16,
+            "report_every": 10, "save_every": 30, "out": str(tmp_path / out),
+        }  # fmt: skip
+        return finetune(FinetuneConfig(**fields | changes))
+
+    folder = tuned("run")
+    rows = [line.split(",") for line in (tmp_path / "run" / "log.csv").read_text().splitlines()]
+    nats = [float(row[rows[0].index("cross_entropy")]) for row in rows[1:]]
+    # Adapters of attention alone can do little for a random network whose head is frozen.
+    assert nats[-1] < nats[0] - (0.03 if rank else 0.15)
+    before, after = (flatten(load_model(path, PROTEIN).params) for path in (published, folder))
+    moved = {name: np.asarray(after[name] - before[name]) for name in before}
+    changed = {name for name, difference in moved.items() if np.abs(difference).max() > 0}
+    if rank == 0:
+        assert "embed_tokens.embedding" in changed
+    else:
+        assert changed == {f"layers.{i}.self_attn.{p}_proj.kernel" for i in range(2) for p in "qkvo"}
+        assert all(np.linalg.matrix_rank(moved[name], tol=1e-5) <= rank for name in changed)
+    # Cut and continued, it ends where it would have.
+    tuned("cut", stop_at=30)
+    assert equal(tuned("cut"), folder)
+
+
+def test_adapters_need_matrices_that_exist(fasta: Path, published: Path, tmp_path: Path):
+    config = FinetuneConfig(
+        model=str(published), data=DataConfig(train=str(fasta)), lora=LoraConfig(rank=2, targets=["query"]),
+        out=str(tmp_path / "run"),
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"no 'query'; it has down_proj, k_proj"):
+        finetune(config)
 
 
 @pytest.mark.parametrize(
