@@ -29,7 +29,11 @@ class Verdict(NamedTuple):
 
 
 class Constraint(Protocol):
-    """A hard fact about every design; see ``docs/extending.md`` for how to add one."""
+    """A hard fact about every design; see ``docs/extending.md`` for how to add one.
+
+    A class whose attribute ``LOCAL`` is true looks at neighbouring letters and takes a ``region``: where a canvas holds
+    several chains it is applied to each of them by itself.
+    """
 
     name: ClassVar[str]
 

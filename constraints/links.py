@@ -10,7 +10,7 @@ from seqdiff.constraints.base import Bounds, Verdict, in_region, parse_region, r
 from seqdiff.constraints.parts import Clause, Lowered, Pairs, Tie
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
-from seqdiff.core.fields import check_keys, whole_number
+from seqdiff.core.fields import check_keys, number, whole_number
 from seqdiff.core.layout import WHOLE, Layout, Region, parse_regions
 
 _FORMS = ("period", "groups", "mirror", "palindrome")
@@ -26,7 +26,8 @@ class Tied:
     ``palindrome: "1-20"`` equals its own reverse complement, in alphabets with complements. The allowed letters of tied
     positions are intersected. Their log-probabilities are averaged (``pool: mean``: as undecided as one member, what
     inverse-folding tools do) or add (``pool: sum``: the model's distribution given that they are equal, which is
-    sharper the more members there are).
+    sharper the more members there are). ``weights: [1, 0.5]`` beside ``groups`` weighs them instead: one number for
+    each stretch of a group, negative to keep away from what a member prefers.
 
     Attributes:
         form: ``period``, ``groups``, ``mirror`` or ``palindrome``.
@@ -35,6 +36,7 @@ class Tied:
         region: of ``mirror`` and ``palindrome``, and of ``period``.
         mean: whether log-probabilities are averaged.
         partners: (letter, complement) pairs of ``palindrome``.
+        weights: of the members of each group; empty for equal ones.
     """
 
     name: ClassVar[str] = "tied"
@@ -44,10 +46,11 @@ class Tied:
     region: Region = WHOLE
     mean: bool = True
     partners: tuple[tuple[str, str], ...] = ()
+    weights: tuple[float, ...] = ()
 
     @classmethod
     def from_spec(cls, args: Any, alphabet: Alphabet) -> "Tied":
-        args = check_keys(args, (*_FORMS, "pool", "region"))
+        args = check_keys(args, (*_FORMS, "pool", "weights", "region"))
         given = [form for form in _FORMS if form in args]
         if len(given) != 1:
             raise InputError("give one of 'period', 'groups', 'mirror' and 'palindrome'")
@@ -55,13 +58,16 @@ class Tied:
         pool = args.get("pool", "mean")
         if pool not in ("sum", "mean"):
             raise InputError(f"pool={pool!r}: write sum or mean")
+        if "weights" in args and (form != "groups" or "pool" in args):
+            raise InputError("'weights' belongs to 'groups' and stands for 'pool'")
         if "region" in args and form != "period":
             raise InputError(f"{form!r} names its own positions; leave out 'region'")
         mean = pool == "mean"
         if form == "period":
             return cls(form, whole_number(args["period"], "period", low=1), (), parse_region(args), mean)
         if form == "groups":
-            return cls(form, groups=_groups(args["groups"]), mean=mean)
+            groups = _groups(args["groups"])
+            return cls(form, groups=groups, mean=mean, weights=_weights(args, groups))
         if form == "palindrome" and not alphabet.complement:
             raise InputError(f"the {alphabet.name} letters have no complement; 'mirror' reads the same backwards")
         partners = tuple(zip(alphabet.letters, alphabet.complement, strict=True)) if form == "palindrome" else ()
@@ -69,6 +75,7 @@ class Tied:
 
     def to_spec(self) -> dict[str, Any]:
         pool = {} if self.mean else {"pool": "sum"}
+        pool |= {"weights": list(self.weights)} if self.weights else {}
         if self.form == "period":
             return {"period": self.period} | region_spec(self.region) | pool
         if self.form == "groups":
@@ -77,6 +84,7 @@ class Tied:
 
     def describe(self) -> str:
         pool = "" if self.mean else ", log-probabilities add"
+        pool += f", weights {', '.join(f'{weight:g}' for weight in self.weights)}" if self.weights else ""
         if self.form == "period":
             return f"repeats every {self.period}{in_region(self.region)}{pool}"
         if self.form == "groups":
@@ -89,7 +97,7 @@ class Tied:
         groups = self._positions(layout.max_length)
         if not groups:
             raise InputError(f"{self.describe()} ties nothing in a design of {layout.max_length}")
-        return Lowered(ties=(Tie(tuple(groups), self.mean),))
+        return Lowered(ties=(Tie(tuple(groups), self.mean, self.weights),))
 
     def holds(self, text: str) -> Verdict:
         partner = dict(self.partners)
@@ -117,6 +125,14 @@ class Tied:
             flip = self.form == "palindrome"
             groups = [((p, False), (first + last - 1 - p, flip)) for p in range(first, (first + last + flip) // 2)]
         return [group for group in groups if len(group) > 1]
+
+
+def _weights(args: Mapping[str, Any], groups: tuple[tuple[Region, ...], ...]) -> tuple[float, ...]:
+    value = args.get("weights", ())
+    weights = tuple(number(weight, "weights") for weight in (value if isinstance(value, list | tuple) else [value]))
+    if weights and any(len(group) != len(weights) for group in groups):
+        raise InputError(f"weights={value!r}: give one number for each of the stretches of a group")
+    return weights
 
 
 def _groups(value: object) -> tuple[tuple[Region, ...], ...]:
@@ -268,6 +284,7 @@ class Repeat:
     """
 
     name: ClassVar[str] = "repeat"
+    LOCAL: ClassVar[bool] = True
     length: int
     region: Region = WHOLE
 

@@ -37,6 +37,7 @@ class Motifs:
     """
 
     name: ClassVar[str] = "motifs"
+    LOCAL: ClassVar[bool] = True
     ordered: tuple[Pattern, ...]
     gaps: tuple[tuple[int, int | None], ...]
     region: Region = WHOLE
@@ -103,6 +104,7 @@ class Spacing:
     """
 
     name: ClassVar[str] = "spacing"
+    LOCAL: ClassVar[bool] = True
     letters: str
     closest: int
     region: Region = WHOLE
@@ -147,6 +149,7 @@ class Stretch:
     """
 
     name: ClassVar[str] = "stretch"
+    LOCAL: ClassVar[bool] = True
     letters: str
     longest: int
     region: Region = WHOLE

@@ -106,6 +106,7 @@ class Panel:
     """
 
     name: ClassVar[str] = "panel"
+    LOCAL: ClassVar[bool] = True
     names: tuple[str, ...]
     region: Region = WHOLE
     rules: tuple[Rule, ...] = field(default=(), repr=False)

@@ -99,10 +99,12 @@ class Tie:
     Attributes:
         groups: 0-based positions of each shared letter; ``(i, flipped)`` where the complement stands at ``i``.
         mean: average the members' log-probabilities instead of adding them.
+        weights: of the members' log-probabilities in each group, in its order, instead of equal ones; empty for none.
     """
 
     groups: tuple[tuple[tuple[int, bool], ...], ...]
     mean: bool = False
+    weights: tuple[float, ...] = ()
 
 
 Clause = tuple[tuple[tuple[int, int], ...], ...]

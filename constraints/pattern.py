@@ -47,6 +47,7 @@ class Pattern:
     """
 
     name: ClassVar[str] = "pattern"
+    LOCAL: ClassVar[bool] = True
     source: str
     syntax: Literal["prosite", "regex"]
     regex: str
@@ -117,6 +118,7 @@ class Run:
     """
 
     name: ClassVar[str] = "run"
+    LOCAL: ClassVar[bool] = True
     longest: int
     region: Region = WHOLE
 

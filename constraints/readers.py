@@ -103,7 +103,9 @@ def make_variables(layout: Layout, ties: Sequence[Tie], pairs: Sequence[Pairs], 
     graph.add_nodes_from(range(size))
     weight = np.ones(size, np.float32)
     averaged: set[int] = set()
+    weighted: dict[int, float] = {}
     for tie in ties:
+        weighted |= {p: w for group in tie.groups for (p, _), w in zip(group, tie.weights, strict=False)}
         for (first, flip), *others in tie.groups:
             graph.add_edges_from((first, other, {"flip": flip != other_flip}) for other, other_flip in others)
             if tie.mean:
@@ -113,6 +115,8 @@ def make_variables(layout: Layout, ties: Sequence[Tie], pairs: Sequence[Pairs], 
         first = min(component)
         if component & averaged:
             weight[list(component)] = 1.0 / len(component)
+        for position in component & weighted.keys():
+            weight[position] = weighted[position]
         for before, after in nx.bfs_edges(graph, first):
             root[after], flipped[after] = first, flipped[before] ^ graph.edges[before, after]["flip"]
     firsts = sorted(set(root.tolist()))

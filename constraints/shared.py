@@ -1,8 +1,8 @@
 """Positions that share letters: pooling a proposal onto the letters to choose, and spreading the answer back.
 
-The members' log-probabilities are averaged and normalised, which keeps a group as undecided as its members are; with
-``pool: sum`` they add, which makes the shared letter's distribution the proposal given that the members are equal. The
-letters that a member may have are intersected before, by the compiler.
+The members' log-probabilities are averaged, by weights where there are any, and normalised, which keeps a group as
+undecided as its members are; with ``pool: sum`` they add, which makes the shared letter's distribution the proposal
+given that the members are equal. The letters that a member may have are intersected before, by the compiler.
 """
 
 from functools import partial
@@ -29,7 +29,7 @@ class Pool:
         owner: int32 [L], step of the variable; ``steps`` beyond the design.
         letters: int32 [L, V], the letter at a position for each letter of its variable (an involution).
         weight: float32 [L], of a position's log-probabilities.
-        averaged: bool [G], variables whose pooled log-probabilities are normalised.
+        averaged: bool [G], variables whose pooled log-probabilities are weighted and then normalised.
         steps: number of variables.
         averages: whether any variable's log-probabilities are averaged.
     """
@@ -49,7 +49,7 @@ class Pool:
         weight = np.ones(size, np.float32)
         weight[:used] = variables.weight
         averaged = np.zeros(variables.steps, bool)
-        averaged[variables.owner[variables.weight < 1]] = True
+        averaged[variables.owner[variables.weight != 1]] = True
         arrays = (jnp.asarray(array) for array in (owner, letters, weight, averaged))
         return cls(*arrays, steps=variables.steps, averages=bool(averaged.any()))
 

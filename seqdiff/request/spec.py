@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -22,14 +22,17 @@ from seqdiff.core.layout import Layout, Region, parse_regions
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.fasta import read_fasta
 from seqdiff.request.dna import DnaRules
-from seqdiff.request.files import beside, read_contig, resolve, sequence, uses_parent
+from seqdiff.request.files import beside, read_contig, resolve, uses_parent
 from seqdiff.request.goals import goals_to_spec, parse_goals
+from seqdiff.request.parent import BREAK, read_parent
+from seqdiff.request.places import Places
 from seqdiff.request.planners import parse_planner, planner_name, planner_spec
+from seqdiff.request.target import Target
 from seqdiff.sampling.planners import BasePlanner, EntropyBound, FixedOrder
 
 MAX_SEED = 2**32 - 1
 _KEYS = (
-    *("model", "length", "n", "seed", "parent", "keep", "structure", "contig"),
+    *("model", "length", "n", "seed", "parent", "numbering", "keep", "structure", "contig"),
     *("constraints", "bias", "goals", "sampling", "dna"),
 )
 
@@ -140,13 +143,15 @@ class DesignSpec:
             probability that background letters of that length satisfy the constraints), or (length, weight) pairs.
         n: number of designs.
         seed: design i depends on (seed, i) only.
-        parent: letters of the protein that ``keep`` and ``mutations`` refer to; empty without one.
+        parent: letters of the protein that ``keep`` and ``mutations`` refer to, chain after chain; empty without one.
         keep: stretches of the parent that stay.
         constraints: what every design must obey, beside ``keep``.
         bias: what designs should rather have.
         goals: what designs should rather be, by particles; see ``request.goals``. Python may also give functions.
         sampling: how to sample.
         dna: rules for DNA that encodes the designs; None for no DNA.
+        structure: what designs should fold to, for models that read structures.
+        places: what the canvas's positions are called; None where they are numbers only.
     """
 
     length: tuple[int, int]
@@ -161,6 +166,8 @@ class DesignSpec:
     goals: tuple[Any, ...] = ()
     sampling: Sampling = Sampling()
     dna: DnaRules | None = None
+    structure: Target | None = None
+    places: Places | None = field(default=None, compare=False)
 
     @classmethod
     def from_mapping(cls, mapping: object, *, folder: Path = Path(), alphabet: Alphabet = PROTEIN) -> "DesignSpec":
@@ -184,26 +191,37 @@ class DesignSpec:
             values["seed"] = whole_number(args["seed"], "seed")
             if values["seed"] > MAX_SEED:
                 raise InputError(f"seed={args['seed']} is larger than {MAX_SEED}")
-        parent = sequence(args["parent"], folder, alphabet, "parent") if "parent" in args else ""
+        parent, places = "", None
+        if "parent" in args:
+            parent, places = read_parent(args["parent"], args.get("numbering"), folder, alphabet)
+        elif "numbering" in args:
+            raise InputError("'numbering' needs 'parent' beside it, the antibody domain that is numbered")
+        if "structure" in args and "contig" not in args:
+            if parent:
+                raise InputError("'parent' and 'structure' both say what is designed; keep one")
+            values["structure"] = _named("structure", Target.from_spec, args["structure"], folder, alphabet)
+            places = values["structure"].places
+        values["places"] = places
         constraints = [
-            item
-            if type(item) in REGISTRY.values()
-            else _named(f"constraints[{i}]", lambda item=item: _constraint(item, folder, alphabet, parent))
+            constraint
             for i, item in enumerate(_list(args, "constraints"), 1)
+            for constraint in _named(f"constraints[{i}]", _constraints, item, folder, alphabet, parent, places)
         ]
-        if "contig" in args or "structure" in args:
+        if "contig" in args:
             constraints.insert(0, read_contig(args, folder, alphabet))
         contigs = [item for item in constraints if isinstance(item, Contig)]
-        values["length"], values["draw"] = _length(args, parent, contigs[0] if contigs else None, folder)
+        native = values["structure"].native if "structure" in values else parent
+        values["length"], values["draw"] = _length(args, native, contigs[0] if contigs else None, folder)
         if "keep" in args and not parent:
             raise InputError("'keep' needs 'parent' beside it, such as parent: protein.fasta and keep: 20-45")
         if parent and "keep" not in args and not any(map(uses_parent, constraints)):
             raise InputError("'parent' needs 'keep' or a 'mutations' constraint beside it, such as keep: 20-45")
         if parent:
-            values |= {"parent": parent, "keep": _keep(args["keep"], parent) if "keep" in args else ()}
+            keep = _keep(args["keep"], parent, places) if "keep" in args else ()
+            values |= {"parent": parent, "keep": keep}
         values["constraints"] = tuple(constraints)
         values["bias"] = tuple(
-            _named(f"bias[{i}]", Bias.from_spec, item, alphabet) for i, item in enumerate(_list(args, "bias"), 1)
+            _named(f"bias[{i}]", _bias, item, alphabet, places) for i, item in enumerate(_list(args, "bias"), 1)
         )
         values["goals"] = parse_goals(args.get("goals") or [])
         if "sampling" in args:
@@ -222,10 +240,11 @@ class DesignSpec:
         if self.draw != "uniform":
             draw = self.draw if isinstance(self.draw, str) else {str(n): weight for n, weight in self.draw}
             length = {"range": [low, high], "draw": draw}
-        mapping: dict[str, Any] = {"model": self.model, "length": length}
+        mapping: dict[str, Any] = {"model": self.model}
+        mapping |= {"structure": self.structure.to_spec()} if self.structure else {"length": length}
         mapping |= {"n": self.n, "seed": self.seed}
         if self.parent:
-            mapping["parent"] = self.parent
+            mapping["parent"] = BREAK.join(self.by_chain(self.parent).values())
         if self.keep:
             mapping["keep"] = ",".join(str(region) for region in self.keep)
         mapping["constraints"] = [{item.name: item.to_spec()} for item in self.constraints]
@@ -244,8 +263,17 @@ class DesignSpec:
         """The canvas."""
         return Layout(alphabet, *self.length)
 
+    def by_chain(self, letters: str) -> dict[str, str]:
+        """A design's letters by chain; one chain without a name where positions have none."""
+        if self.places is None:
+            return {"": letters}
+        spans = {chain: self.places.span(chain) for chain in self.places.chains}
+        return {chain: letters[first - 1 : last] for chain, (first, last) in spans.items()}
+
     def all_constraints(self) -> tuple[Constraint, ...]:
-        """The constraints, the kept stretches of the parent first."""
+        """The constraints, the residues that stay first."""
+        if self.structure is not None and (given := self.structure.given()):
+            return (given, *self.constraints)
         if not self.keep:
             return self.constraints
         positions = sorted({p for r in self.keep for p in range(r.first, (r.last or len(self.parent)) + 1)})
@@ -309,8 +337,20 @@ def _model_name(value: object, folder: Path) -> str:
     return str(folder / value) if (folder / value).is_dir() else value
 
 
-def _constraint(item: object, folder: Path, alphabet: Alphabet, parent: str) -> Constraint:
-    return parse_constraint(resolve(item, folder, alphabet, parent), alphabet)
+def _constraints(
+    item: object, folder: Path, alphabet: Alphabet, parent: str, places: Places | None
+) -> list[Constraint]:
+    """The constraint that an item describes; one for each chain where it looks at neighbours and there are several."""
+    if type(item) in REGISTRY.values():
+        return [cast(Constraint, item)]
+    item = resolve(item, folder, alphabet, parent)
+    return [parse_constraint(each, alphabet) for each in (places.rewrite(item) if places else [item])]
+
+
+def _bias(item: object, alphabet: Alphabet, places: Places | None) -> Bias:
+    if places and isinstance(item, Mapping) and "positions" in item:
+        item = {**item, "positions": places.translate(item["positions"])}
+    return Bias.from_spec(item, alphabet)
 
 
 def _length(
@@ -338,7 +378,8 @@ def _length(
     if low > high:
         raise InputError(f"length={value!r} runs backwards; write [shortest, longest]")
     if parent and (low, high) != natural:
-        raise InputError(f"length={value!r}, but the parent has {len(parent)} residues; leave 'length' out")
+        what = "structure" if "structure" in args and not contig else "parent"
+        raise InputError(f"length={value!r}, but the {what} has {len(parent)} residues; leave 'length' out")
     if contig:
         low, high = max(low, fewest), min(high, most)
         if low > high:
@@ -365,8 +406,8 @@ def _draw(value: object, low: int, high: int, folder: Path) -> str | tuple[tuple
     return kept
 
 
-def _keep(value: object, parent: str) -> tuple[Region, ...]:
-    regions = parse_regions(value)
+def _keep(value: object, parent: str, places: Places | None) -> tuple[Region, ...]:
+    regions = parse_regions(places.translate(value) if places else value)
     for region in regions:
         if max(region.first, region.last or 0) > len(parent):
             raise InputError(f"keep: {region} is out of range; the parent has {len(parent)} residues")

@@ -36,6 +36,7 @@ def compiled(items: list[dict], length: int, **options):
         ({"identity": {"known": {"a": "MKV"}, "max": 0.5}}, "identity 0..0.5 to each of 1 (a)"),
         ({"tied": {"period": 30}}, "repeats every 30"),
         ({"tied": {"groups": [["1-3", "7-9"], [4, 6]], "pool": "sum"}}, "tied 1-3 = 7-9; 4 = 6, log-probabilities add"),
+        ({"tied": {"groups": [["1-3", "7-9"]], "weights": [1, 0.5]}}, "tied 1-3 = 7-9, weights 1, 0.5"),
         ({"tied": {"mirror": "2-9"}}, "mirror 2-9"),
         ({"pair": {"positions": [[2, 9]], "allowed": ["CC"]}}, "pair 2-9 C/C"),
         (
@@ -206,6 +207,16 @@ def test_designs_obey(items: list[dict], length, guarantee: str):
     if guarantee == "feasible":
         again = seqdiff.design(n=2, **keys)
         assert again.sequences == designs.sequences[:2]
+
+
+def test_weights_of_tied_positions_weigh_their_log_probabilities():
+    program = compiled([{"tied": {"groups": [["1-2", "4-5"]], "weights": [1.5, -0.5]}}], 6).program(6)
+    log_p = jax.nn.log_softmax(jax.random.normal(jax.random.key(0), (1, 6, 20)))
+    canvas = jnp.full((1, 6), PROTEIN.mask, jnp.int32)
+    found = program.condition(jax.random.split(jax.random.key(1), 1), log_p, canvas, jnp.array([6], jnp.int32), canvas)
+    wanted = jax.nn.softmax(1.5 * log_p[0, 0] - 0.5 * log_p[0, 3])
+    np.testing.assert_allclose(found.marginals[0, [0, 3]], jnp.stack([wanted, wanted]), atol=1e-5)
+    np.testing.assert_allclose(found.marginals[0, 2], jnp.exp(log_p[0, 2]), atol=1e-5)
 
 
 def test_the_evidence_counts_ties_however_they_are_pooled():
