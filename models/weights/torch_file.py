@@ -11,6 +11,7 @@ import io
 import math
 import pickle
 import pickletools
+import re
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -36,11 +37,11 @@ STORAGES = {
     "BoolStorage": "bool",
 }
 
-OPERATIONS = frozenset(
-    "PROTO FRAME STOP MARK POP POP_MARK NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 LONG4 INT LONG BINFLOAT FLOAT "
-    "BINUNICODE SHORT_BINUNICODE BINSTRING SHORT_BINSTRING BINBYTES SHORT_BINBYTES EMPTY_DICT DICT SETITEM SETITEMS "
-    "EMPTY_LIST LIST APPEND APPENDS EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 BINPUT LONG_BINPUT BINGET LONG_BINGET MEMOIZE "
-    "GLOBAL STACK_GLOBAL REDUCE BUILD BINPERSID".split()
+OPERATIONS = re.compile(
+    "PROTO|FRAME|STOP|MARK|POP|POP_MARK|NONE|NEWTRUE|NEWFALSE|INT|BININT|BININT1|BININT2|LONG|LONG1|LONG4|FLOAT|BINFLOAT"
+    "|BINUNICODE|SHORT_BINUNICODE|BINSTRING|SHORT_BINSTRING|BINBYTES|SHORT_BINBYTES|EMPTY_DICT|DICT|SETITEM|SETITEMS"
+    "|EMPTY_LIST|LIST|APPEND|APPENDS|EMPTY_TUPLE|TUPLE|TUPLE1|TUPLE2|TUPLE3|BINPUT|LONG_BINPUT|BINGET|LONG_BINGET"
+    "|MEMOIZE|GLOBAL|STACK_GLOBAL|REDUCE|BUILD|BINPERSID"
 )
 """Operations of a pickle that holds plain data and tensors."""
 
@@ -57,7 +58,8 @@ def read_torch_file(path: Path) -> Any:
         The object; tensors are read-only arrays of their own type, bfloat16 as float32.
 
     Raises:
-        InputError: the file is missing, damaged or in the old format, or it holds more than plain data and dense tensors.
+        InputError: the file is missing, damaged or in the old format, or it holds more than plain data and
+            dense tensors.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -82,22 +84,22 @@ def _load(archive: zipfile.ZipFile, path: Path) -> Any:
     if len(names) != 1:
         raise InputError(f"{path} is a zip file, but not one of torch.save: it has no data.pkl")
     root = names[0].removesuffix("data.pkl")
-    if f"{root}byteorder" in archive.namelist() and archive.read(f"{root}byteorder") != b"little":
-        raise InputError(f"{path} was written on a big-endian machine; save it as safetensors there")
-    program = archive.read(names[0])
     try:
+        if f"{root}byteorder" in archive.namelist() and _stored(archive, f"{root}byteorder") != b"little":
+            raise InputError(f"{path} was written on a big-endian machine; save it as safetensors there")
+        program = _stored(archive, names[0])
         _check_operations(program, path)
         return _Reader(program, archive, root, path).load()
     except (InputError, zipfile.BadZipFile):
         raise
-    except Exception as error:  # a pickle that lies can make the unpickler raise anything
+    except Exception as error:  # what lies in a pickle decides what the unpickler raises
         raise InputError(f"{path} is damaged: {type(error).__name__} in data.pkl ({error})") from None
 
 
 def _check_operations(program: bytes, path: Path) -> None:
     """Refuse operations that plain data has no use for, and memo slots that would make the unpickler allocate."""
     for operation, argument, _ in pickletools.genops(program):
-        if operation.name not in OPERATIONS:
+        if not OPERATIONS.fullmatch(operation.name):
             raise InputError(f"{path} holds more than tensors: its pickle uses {operation.name}; {_WAY_OUT}")
         if operation.name == "LONG_BINPUT" and int(argument) > len(program):  # pyright: ignore[reportArgumentType]
             raise InputError(f"{path} is damaged: memo slot {argument} in data.pkl")
@@ -150,7 +152,7 @@ class _RebuildTensor:
             raise ValueError(f"{len(size)} sizes, {len(stride)} strides")
         values = storage.values
         if 0 in size:
-            return np.empty([min(n, 1) for n in size], values.dtype) if max(size) > 2**31 else np.empty(size, values.dtype)
+            return np.zeros(size, values.dtype)
         last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
         if last >= len(values) or math.prod(size) > len(values):
             raise ValueError(f"a tensor of size {tuple(size)} does not fit its storage of {len(values)} numbers")
@@ -200,18 +202,19 @@ class _Reader(pickle.Unpickler):
         if not isinstance(key, str) or type(count) is not int:
             raise ValueError("an unknown kind of storage")
         if key not in self._storages:
-            self._storages[key] = _Storage(_numbers(self._stored(key), STORAGES[kind]))
+            self._storages[key] = _Storage(_numbers(_stored(self._archive, f"{self._root}data/{key}"), STORAGES[kind]))
         storage = self._storages[key]
         if len(storage.values) < count:
             raise ValueError(f"storage {key} holds {len(storage.values)} numbers, not {count}")
         return storage
 
-    def _stored(self, key: str) -> bytes:
-        name = f"{self._root}data/{key}"
-        info = self._archive.getinfo(name)
-        if info.compress_type != zipfile.ZIP_STORED:
-            raise ValueError(f"storage {key} is compressed, which torch.save never does")
-        return self._archive.read(info)
+
+def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A member that is stored as it is, so that no more is read than the file holds."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED:
+        raise ValueError(f"{name} is compressed, which torch.save never does")
+    return archive.read(info)
 
 
 def _numbers(data: bytes, dtype: str) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""The ProteinMPNN family: sequences for given backbones, any order, in JAX."""
