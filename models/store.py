@@ -1,4 +1,4 @@
-"""Models on disk: a folder with ``model.safetensors`` and ``config.json``, or the name of a bundled one."""
+"""Models on disk: a folder with ``model.safetensors`` and ``config.json``, by its path or by a name."""
 
 import json
 from pathlib import Path
@@ -11,18 +11,15 @@ from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, abstract_denoiser
+from seqdiff.models.folders import CONFIG, WEIGHTS
+from seqdiff.models.mpnn.config import MPNNConfig
+from seqdiff.models.mpnn.denoiser import MPNNDenoiser, abstract_mpnn
+from seqdiff.models.weights.cache import locate
 from seqdiff.process.noise import Process
 from seqdiff.process.schedules import SCHEDULES, schedule_name
 from seqdiff.process.score_entropy import Output
 
-WEIGHTS, CONFIG = "model.safetensors", "config.json"
-BUNDLED = Path(__file__).resolve().parent / "bundled"
 FORMAT = 1
-
-
-def bundled_names() -> list[str]:
-    """Names of the models inside the package."""
-    return sorted(path.parent.name for path in BUNDLED.glob(f"*/{WEIGHTS}"))
 
 
 def flatten(params: Any) -> dict[str, jax.Array]:
@@ -31,7 +28,9 @@ def flatten(params: Any) -> dict[str, jax.Array]:
     return {".".join(str(getattr(part, "key", part)) for part in path): leaf for path, leaf in leaves}
 
 
-def save_model(folder: Path, denoiser: NetworkDenoiser, *, notes: dict[str, Any], dtype: str = "bfloat16") -> None:
+def save_model(
+    folder: Path, denoiser: NetworkDenoiser | MPNNDenoiser, *, notes: dict[str, Any], dtype: str = "bfloat16"
+) -> None:
     """Write ``denoiser`` to ``folder``.
 
     Args:
@@ -47,46 +46,44 @@ def save_model(folder: Path, denoiser: NetworkDenoiser, *, notes: dict[str, Any]
     save_file(tensors, folder / WEIGHTS)
     (folder / WEIGHTS).chmod(0o644)
     alphabet = denoiser.alphabet
-    config = {
+    config: dict[str, Any] = {
         "format": FORMAT,
+        "kind": "mpnn" if isinstance(denoiser, MPNNDenoiser) else "transformer",
         "alphabet": {"name": alphabet.name, "letters": alphabet.letters},
         "network": denoiser.config.to_dict(),
-        "process": {"uniform": denoiser.process.uniform, "schedule": schedule_name(denoiser.process.schedule)},
-        "output": denoiser.output,
-        "notes": notes,
     }
-    (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
+    if isinstance(denoiser, NetworkDenoiser):
+        schedule = schedule_name(denoiser.process.schedule)
+        config |= {"process": {"uniform": denoiser.process.uniform, "schedule": schedule}, "output": denoiser.output}
+    (folder / CONFIG).write_text(json.dumps(config | {"notes": notes}, indent=2) + "\n")
 
 
-def load_model(name_or_path: str | Path, alphabet: Alphabet, *, dtype: str = "float32") -> NetworkDenoiser:
+def load_model(
+    name_or_path: str | Path, alphabet: Alphabet, *, dtype: str = "float32"
+) -> NetworkDenoiser | MPNNDenoiser:
     """The model of that name or in that folder.
 
     Args:
-        name_or_path: a bundled name (see :func:`bundled_names`) or a folder that :func:`save_model` wrote.
+        name_or_path: a bundled name, a name of the weight catalogue that is on this machine, or a folder that
+            :func:`save_model` wrote.
         alphabet: the domain's alphabet; the model must have been trained on the same letters.
         dtype: of the weights in memory.
 
     Raises:
         InputError: no such model, a damaged file, or another alphabet.
     """
-    folder = BUNDLED / str(name_or_path)
-    if str(name_or_path) not in bundled_names():
-        folder = Path(name_or_path)
-        if not folder.is_dir():
-            if folder.suffix or len(folder.parts) > 1:
-                raise InputError(f"model folder {str(folder)!r} does not exist")
-            raise unknown_key("model", name_or_path, bundled_names())
-    try:
-        config = json.loads((folder / CONFIG).read_text())
-    except FileNotFoundError:
-        raise InputError(f"{folder} is not a model folder: it has no {CONFIG}") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{folder / CONFIG} is not valid JSON (line {error.lineno})") from None
-    if config.get("format") != FORMAT:
-        raise InputError(f"{folder / CONFIG}: format {config.get('format')!r} is not {FORMAT}; update seqdiff")
+    folder = locate(name_or_path)
+    config = _read_config(folder)
     letters = config["alphabet"]["letters"]
     if letters != alphabet.letters:
         raise InputError(f"model {name_or_path} reads letters {letters}, the request uses {alphabet.letters}")
+    kind = config.get("kind", "transformer")
+    if kind == "mpnn":
+        empty = abstract_mpnn(MPNNConfig.from_dict(config["network"]), alphabet)
+        params = _fill(empty.params, _read_tensors(folder / WEIGHTS), folder / WEIGHTS, dtype)
+        return MPNNDenoiser(empty.graphdef, params, empty.config, alphabet)
+    if kind != "transformer":
+        raise InputError(f"{folder / CONFIG}: {unknown_key('kind', kind, ('transformer', 'mpnn'))}")
     shapes = abstract_denoiser(TransformerConfig.from_dict(config["network"]), alphabet)
     params = _fill(shapes.params, _read_tensors(folder / WEIGHTS), folder / WEIGHTS, dtype)
     process, output = _process(config, alphabet, folder / CONFIG)
@@ -95,8 +92,22 @@ def load_model(name_or_path: str | Path, alphabet: Alphabet, *, dtype: str = "fl
 
 def model_notes(name_or_path: str | Path) -> dict[str, Any]:
     """What ``config.json`` says of how the model was trained."""
-    folder = BUNDLED / str(name_or_path) if str(name_or_path) in bundled_names() else Path(name_or_path)
-    return json.loads((folder / CONFIG).read_text())["notes"]
+    return _read_config(locate(name_or_path))["notes"]
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    try:
+        config = json.loads((folder / CONFIG).read_text())
+    except FileNotFoundError:
+        raise InputError(f"{folder} is not a model folder: it has no {CONFIG}") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{folder / CONFIG} is not valid JSON (line {error.lineno})") from None
+    if config.get("format") != FORMAT:
+        raise InputError(
+            f"{folder / CONFIG}: format {config.get('format')!r} is not {FORMAT}; another library's model is read by: "
+            f"seqdiff weights get NAME from={folder}"
+        )
+    return config
 
 
 def _process(config: dict[str, Any], alphabet: Alphabet, path: Path) -> tuple[Process, Output]:

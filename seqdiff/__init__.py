@@ -1,7 +1,8 @@
 """Constrained sequence design by masked diffusion: every design obeys every hard constraint.
 
 ``seqdiff.design(...)`` is the front door; ``seqdiff.DesignSpec`` and ``seqdiff.Designs`` are what goes in and comes
-out. Importing this package imports neither JAX nor a model; the first use does.
+out; ``seqdiff.load(...)`` gives a model by itself. Importing this package imports neither JAX nor a model; the first
+use does.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,17 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from seqdiff.request.designs import Designs
     from seqdiff.request.dna import backtranslate
-    from seqdiff.request.run import design
+    from seqdiff.request.run import design, load
     from seqdiff.request.spec import DesignSpec
 
-__all__ = ["DesignSpec", "Designs", "__version__", "backtranslate", "design"]
+__all__ = ["DesignSpec", "Designs", "__version__", "backtranslate", "design", "load"]
 
 _HOMES = {
     "DesignSpec": "seqdiff.request.spec",
     "Designs": "seqdiff.request.designs",
     "backtranslate": "seqdiff.request.dna",
     "design": "seqdiff.request.run",
+    "load": "seqdiff.request.run",
 }
 
 

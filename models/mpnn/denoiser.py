@@ -15,6 +15,8 @@ from seqdiff.models.mpnn.inputs import LETTERS, MPNNInputs
 from seqdiff.models.mpnn.network import MPNN, Encoding
 from seqdiff.process.noise import Process
 
+CPU_EDGES, ACCELERATOR_EDGES = 1 << 14, 1 << 20
+
 
 @partial(
     jax.tree_util.register_dataclass,
@@ -65,9 +67,24 @@ class MPNNDenoiser:
         network = nnx.merge(self.graphdef, self.params)
         known = (canvas < self.alphabet.mask) & valid
         letters = jnp.where(known, canvas, 0)
-        by_row = jax.vmap(network.decode, in_axes=(None, 0, 0, 0))
-        logits = jax.vmap(by_row, in_axes=(0, None, None, None))(conditions, letters, known, order)
-        return jnp.mean(logits, axis=0)[..., : len(self.alphabet)]
+
+        def row(given: tuple[Array, Array, Array]) -> Float[Array, "length vocab"]:
+            logits = jax.vmap(network.decode, in_axes=(0, None, None, None))(conditions, *given)
+            return jnp.mean(logits, axis=0)[:, : len(self.alphabet)]
+
+        models, _, neighbours = conditions.near.shape[-3:]
+        chunk = rows_at_once(len(canvas), models * canvas.shape[1] * neighbours)
+        return jax.lax.map(row, (letters, known, order), batch_size=chunk)
+
+
+def rows_at_once(rows: int, edges: int) -> int:
+    """A divisor of ``rows`` such that what a layer computes for that many stays in the processor's caches.
+
+    On a CPU rows of a few thousand edges are four times as fast in twos as all at once; accelerators want them together
+    as long as memory lasts.
+    """
+    budget = CPU_EDGES if jax.default_backend() == "cpu" else ACCELERATOR_EDGES
+    return max(n for n in range(1, rows + 1) if rows % n == 0 and (n == 1 or n * edges <= budget))
 
 
 @jax.jit

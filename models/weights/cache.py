@@ -16,6 +16,7 @@ import numpy as np
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.contracts import Denoiser
 from seqdiff.core.errors import InputError, unknown_key
+from seqdiff.models.folders import BUNDLED, bundled_names
 from seqdiff.models.weights.catalogue import (
     HUB_PREFIX,
     Entry,
@@ -58,8 +59,6 @@ def locate(name_or_path: str | Path) -> Path:
     Raises:
         InputError: there is none; the message says how to get it.
     """
-    from seqdiff.models.store import BUNDLED, bundled_names
-
     name, path = str(name_or_path), Path(name_or_path)
     if name in bundled_names():
         return BUNDLED / name

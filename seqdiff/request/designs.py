@@ -33,6 +33,7 @@ class Design:
         log_normaliser: with particles, estimated log-probability that the sampler without constraints meets them (times
             the mean of the goals' ``exp``); else 0.
         ess: with particles, the smallest effective sample size on the way, as a share; else 1.
+        recovery: share of the designed residues with the letter of the structure; None without a structure.
         goals: value of each property that the spec has a goal for.
         coding: DNA that encodes it, where the spec asks for DNA and there is some.
         no_coding: why there is none.
@@ -48,6 +49,7 @@ class Design:
     verdicts: tuple[Verdict, ...]
     log_normaliser: float = 0.0
     ess: float = 1.0
+    recovery: float | None = None
     goals: dict[str, float] = field(default_factory=dict)
     coding: Coding | None = None
     no_coding: str = ""
@@ -105,16 +107,22 @@ class Designs(Sequence[Design]):
         return sum(design.ok for design in self.designs)
 
     def records(self) -> list[SeqRecord]:
-        """The designs as Biopython records; the description holds seed and score."""
+        """The designs as Biopython records, one for each chain; the description holds seed and score."""
         return [
             SeqRecord(
-                Seq(design.sequence),
-                id=design.id,
-                name=design.id,
+                Seq(letters),
+                id=name,
+                name=name,
                 description=f"seed={self.spec.seed} index={design.index} score={design.score:.4f}",
             )
             for design in self.designs
+            for name, letters in self._chains(design).items()
         ]
+
+    def _chains(self, design: Design) -> dict[str, str]:
+        """Letters by name of a record: the design's, with its chain's where there are several."""
+        chains = self.spec.by_chain(design.sequence)
+        return {design.id if len(chains) == 1 else f"{design.id}_{chain}": part for chain, part in chains.items()}
 
     @property
     def acceptance(self) -> float:
@@ -137,6 +145,7 @@ class Designs(Sequence[Design]):
         return [
             *("id", "seed", "index", "length", "sequence", "score", "log_evidence", "nfe"),
             *(("log_normaliser", "ess") if self.spec.sampling.particles > 1 else ()),
+            *(("recovery",) if self.spec.structure else ()),
             *self._goals(),
             "satisfied",
             *(f"{n}: {constraint.describe()}" for n, constraint in enumerate(self.constraints, 1)),
@@ -170,9 +179,11 @@ class Designs(Sequence[Design]):
                 zip(
                     self.columns(),
                     [
-                        *(design.id, self.spec.seed, design.index, len(design.sequence), design.sequence),
+                        *(design.id, self.spec.seed, design.index, len(design.sequence)),
+                        "/".join(self._chains(design).values()),
                         *(round(design.score, 4), round(design.log_evidence, 4), design.calls),
                         *self._weighed(design),
+                        *(() if design.recovery is None else (round(design.recovery, 4),)),
                         *(round(value, 4) for value in design.goals.values()),
                         design.ok,
                         *map(_words, design.verdicts),
@@ -209,6 +220,7 @@ class Designs(Sequence[Design]):
             "spec": self.spec.to_mapping(),
             "constraints": [constraint.describe() for constraint in self.constraints],
             "guarantee": self.guarantee,
+            "residues": None if self.spec.places is None else self.spec.places.labels,
             "run": self.run,
             "stopped": self.stopped,
             "designs": designs,

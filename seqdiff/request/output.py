@@ -3,6 +3,7 @@
 import json
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from seqdiff.core.errors import InputError
@@ -37,7 +38,7 @@ def free_name(folder: Path) -> Path:
 
 def write(designs: Designs, folder: Path) -> None:
     """Write ``designs.fasta``, ``designs_dna.fasta`` where DNA was asked for, ``designs.csv``, ``designs.json``,
-    ``spec.yaml``, ``run.json`` and ``report.html``.
+    ``spec.yaml``, ``run.json``, ``report.html`` and, of a design for a structure, its file.
     """
     claim(folder)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -47,7 +48,11 @@ def write(designs: Designs, folder: Path) -> None:
             write_fasta(staging / "designs_dna.fasta", designs.coding_records())
         (staging / "designs.csv").write_text(designs.to_csv())
         (staging / "designs.json").write_text(designs.to_json() + "\n")
-        (staging / "spec.yaml").write_text(designs.spec.to_yaml())
+        spec = designs.spec
+        if spec.structure is not None:
+            kept = Path(shutil.copyfile(spec.structure.file, staging / spec.structure.file.name))
+            spec = replace(spec, structure=replace(spec.structure, file=Path(kept.name)))
+        (staging / "spec.yaml").write_text(spec.to_yaml())
         facts = designs.run | {"designs": len(designs), "satisfied": designs.satisfied}
         facts |= {"acceptance": designs.acceptance, "stopped": designs.stopped}
         (staging / "run.json").write_text(json.dumps(facts, indent=2) + "\n")

@@ -15,6 +15,8 @@ import seqdiff
 from seqdiff.core.contracts import Denoiser
 from seqdiff.core.errors import InputError, SeqdiffError
 from seqdiff.core.status import Outcome
+from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.models.chains import PerChain
 from seqdiff.models.store import load_model
 from seqdiff.request.designs import Design, Designs
 from seqdiff.request.dna import DnaRules, backtranslate
@@ -68,14 +70,16 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
     spec = problem.spec
     started = time.perf_counter()
     progress("loading the model", 0)
-    denoiser = model if model is not None else load_model(spec.model, problem.alphabet)
+    denoiser, conditions = _model(problem, model)
     program = problem.compiled.program(problem.size)
     constraints = spec.all_constraints()
     designs: list[Design] = []
     stopped = ""
     progress("compiling the sampler", 0)
     plan = problem.plan(getattr(denoiser, "process", None))
-    batches = sample_batches(denoiser, program, plan, seed=spec.seed, rows=spec.n, batch=spec.sampling.batch)
+    batches = sample_batches(
+        denoiser, program, plan, seed=spec.seed, rows=spec.n, batch=spec.sampling.batch, conditions=conditions
+    )
     try:
         for rows, samples in batches:
             _check(rows, samples)
@@ -107,6 +111,34 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
         "seconds": round(seconds, 2),
     }
     return Designs(spec, constraints, problem.compiled.guarantee, tuple(designs), facts, stopped)
+
+
+def load(name_or_path: str | Path) -> Denoiser:
+    """A model by itself, to call or to give to :func:`design` as ``model``.
+
+    Args:
+        name_or_path: a bundled name, a name of the catalogue (``seqdiff weights list``) or a model folder.
+
+    Raises:
+        InputError: it is not on this machine; the message says how to get it.
+    """
+    return load_model(name_or_path, PROTEIN)
+
+
+def _model(problem: Problem, model: Denoiser | None) -> tuple[Denoiser, Any]:
+    """The denoiser as the spec's canvas needs it, and what it is conditioned on."""
+    spec = problem.spec
+    denoiser: Any = model if model is not None else load_model(spec.model, problem.alphabet)
+    if not getattr(denoiser, "reads_structure", False):
+        if spec.structure is not None:
+            raise InputError(f"model {spec.model} reads no structure; take proteinmpnn, or add 'contig'")
+        if spec.places is None or len(spec.places.chains) == 1:
+            return denoiser, None
+        ends = [spec.places.span(chain) for chain in spec.places.chains]
+        return PerChain(denoiser, tuple((first - 1, last - first + 1) for first, last in ends)), None
+    if spec.structure is None:
+        raise InputError(f"model {spec.model} reads a structure; add structure: FILE")
+    return denoiser, spec.structure.encode(denoiser, problem.size, spec.seed)
 
 
 def law(plan: Plan) -> str:
@@ -167,5 +199,6 @@ def _design(problem: Problem, constraints: tuple[Any, ...], row: int, samples: S
         verdicts=tuple(constraint.holds(sequence) for constraint in constraints),
         log_normaliser=float(samples.log_normaliser[i]),
         ess=float(samples.ess[i]),
+        recovery=None if problem.spec.structure is None else problem.spec.structure.recovery(sequence),
         goals={goal.property: goal.value(sequence) for goal in problem.spec.goals if isinstance(goal, PropertyGoal)},
     )

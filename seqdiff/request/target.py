@@ -7,7 +7,7 @@ residue without a complete backbone (N, CA, C, O) keeps its letter; one that has
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,13 @@ from seqdiff.constraints.positional import Fixed
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
 from seqdiff.core.fields import check_keys, number, whole_number
+from seqdiff.core.layout import parse_regions
 from seqdiff.core.structure import UNKNOWN, Structure
 from seqdiff.domains.protein.structure import read_structure
+from seqdiff.models.mpnn.denoiser import MPNNDenoiser
+from seqdiff.models.mpnn.inputs import make_inputs
+from seqdiff.models.mpnn.network import Encoding
+from seqdiff.request.files import beside
 from seqdiff.request.places import Places
 
 _KEYS = (
@@ -71,8 +76,6 @@ class Target:
         Raises:
             InputError: the file cannot be read, or an option names something that it does not have.
         """
-        from seqdiff.request.files import beside
-
         args = check_keys({"file": value} if isinstance(value, str | Path) else value, _KEYS, required=("file",))
         path = beside(str(args["file"]), folder)
         chain_ids = args.get("chain_ids", "author")
@@ -112,7 +115,7 @@ class Target:
         )
         fixed = _fixed(args, target, usable[residues])
         membrane = _membrane(args.get("membrane"), target.places, len(residues))
-        return _replace(target, fixed=fixed, membrane=membrane)
+        return replace(target, fixed=fixed, membrane=membrane)
 
     def to_spec(self) -> dict[str, Any]:
         """What :meth:`from_spec` reads back to an equal target."""
@@ -145,18 +148,45 @@ class Target:
         """Letters of the canvas's residues in the file; X where there is none."""
         return "".join(self.structures[0].letters[i] for i in self.residues)
 
+    def encode(self, model: MPNNDenoiser, size: int, seed: int) -> Encoding:
+        """What the model knows of the structure, for a canvas of ``size`` positions; computed once for all designs.
+
+        Raises:
+            InputError: an option that the model does not read, or labels that it needs.
+        """
+        kind = model.config.kind
+        if self.side_chains and kind != "ligand":
+            raise InputError("side_chains is read by LigandMPNN only; leave it out or take model: ligandmpnn")
+        if bool(self.membrane) != (kind == "membrane"):
+            needs = "needs structure.membrane: true, false or {buried: ..., interface: ...}"
+            raise InputError(f"the model {needs if kind == 'membrane' else 'reads no membrane labels'}")
+        stay = self.residues[[p - 1 for p in self.fixed]]
+        inputs = make_inputs(
+            self.structures,
+            self.residues,
+            self.around,
+            size=size,
+            atoms=model.config.atoms,
+            ligands=self.ligands,
+            side_chains_of=np.concatenate([stay, self.around]) if self.side_chains else None,
+            labels=np.array(self.membrane, np.int32) if self.membrane else None,
+            noise=self.noise,
+            seed=seed,
+        )
+        return model.encode(inputs)
+
+    def recovery(self, sequence: str) -> float:
+        """Share of the designed residues with the letter that they have in the file; nan where there is none."""
+        stay = set(self.fixed)
+        open = [p for p, letter in enumerate(self.native, 1) if p not in stay and letter != UNKNOWN]
+        return sum(sequence[p - 1] == self.native[p - 1] for p in open) / len(open) if open else float("nan")
+
     def given(self) -> Fixed | None:
         """The letters that stay, as a constraint."""
         return Fixed(tuple((p, self.native[p - 1]) for p in self.fixed)) if self.fixed else None
 
 
 _CLASSES = {"interface": 1, "buried": 2}
-
-
-def _replace(target: Target, **changes: Any) -> Target:
-    from dataclasses import replace
-
-    return replace(target, **changes)
 
 
 def _colon(label: str, chain: str) -> str:
@@ -215,8 +245,6 @@ def _fixed(args: Mapping[str, Any], target: Target, usable: np.ndarray) -> tuple
 
 
 def _numbered(words: str, places: Places, length: int, key: str) -> set[int]:
-    from seqdiff.core.layout import parse_regions
-
     found: set[int] = set()
     for region in parse_regions(places.translate(words)):
         last = length if region.last is None else region.last

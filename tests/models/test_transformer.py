@@ -14,7 +14,8 @@ from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
 from seqdiff.models.export import export_transformers
-from seqdiff.models.store import bundled_names, load_model, model_notes, save_model
+from seqdiff.models.folders import bundled_names
+from seqdiff.models.store import load_model, model_notes, save_model
 from seqdiff.process.noise import Process
 from seqdiff.process.schedules import Cosine
 from seqdiff.process.score_entropy import Output, ScoreDenoiser

@@ -16,7 +16,7 @@ from safetensors.numpy import save, save_file
 
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError, MissingExtraError
-from seqdiff.models.store import bundled_names
+from seqdiff.models.folders import bundled_names
 from seqdiff.models.weights import sources
 from seqdiff.models.weights.cache import cached_names, install, locate, model_folder, resolve_entry
 from seqdiff.models.weights.catalogue import Entry, Hub, Wheel, catalogue, find_entry, hub_entry, known_names, own_entry
