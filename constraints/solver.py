@@ -3,9 +3,10 @@
 The log-proposal is perturbed with Gumbel noise and maximised subject to all constraints (Papandreou and Yuille 2011;
 Hazan and Jaakkola 2012): each maximiser satisfies everything, and their law approximates the proposal given the
 constraints (``feasible``, not ``exact``). Marginals and evidence are those of the automaton of the parts that fit: an
-exact relaxation. All rows of a batch are solved in one host call per step, each by one single-threaded, seeded solver
-under a limit of deterministic time, started from the row's last witness, which still satisfies everything; so a design
-depends on its own row only and a solver that runs out of time costs quality, never a constraint.
+exact relaxation. All rows of a batch are solved in one host call per step, each by one single-threaded, seeded solver under a
+limit of deterministic time, started from the letters that are best position by position. Where it finds nothing in
+time the row's last witness stands, which still satisfies everything; so a design depends on its own row only and a
+solver that runs out of time costs quality, never a constraint.
 
 Parts become clauses over one Boolean per variable and letter: sums are linear, pairs are implications, forbidden words
 are clauses, and any other scan is a flow through its own minimal layered automaton. Cuts are added when a solution
@@ -88,7 +89,7 @@ class Solver:
             model = self._models[length] = _Model(
                 self._layout.alphabet, self._variables, self._allowed, self._parts, self._cuts, length
             )
-            found = model.solve(None, None, None, FIRST_SECONDS)
+            found = model.solve(None, None, FIRST_SECONDS)
             if found is not None:
                 self.solutions[length] = found
         if not self.solutions:
@@ -112,7 +113,7 @@ class Solver:
             if np.any(known >= vocab):
                 known = self.solutions[size]
             committed = letters[row, : model.steps]
-            found = model.solve(perturbed[row, : model.steps], committed, known, STEP_SECONDS)
+            found = model.solve(perturbed[row, : model.steps], committed, STEP_SECONDS)
             answer = np.zeros(perturbed.shape[1], np.int32)
             answer[: model.steps] = known if found is None else found
             return answer
@@ -137,9 +138,9 @@ class _Model:
         self._alphabet, self._variables, self._length, self._cuts = alphabet, variables, length, cuts
         self.steps = int(variables.owner[:length].max()) + 1
         self._model = self._cp.CpModel()
-        joint = variables.allowed(allowed)[: self.steps]
-        self._x = [[self._model.new_bool_var("") for _ in row] for row in joint]
-        for row, legal in zip(self._x, joint, strict=True):
+        self._joint = variables.allowed(allowed)[: self.steps]
+        self._x = [[self._model.new_bool_var("") for _ in row] for row in self._joint]
+        for row, legal in zip(self._x, self._joint, strict=True):
             self._model.add_exactly_one(row)
             for variable, good in zip(row, legal, strict=True):
                 if not good:
@@ -158,20 +159,24 @@ class _Model:
         row = self._x[self._variables.owner[position]]
         return [row[letter] for letter in self._variables.letters(position)]
 
-    def solve(
-        self, values: np.ndarray | None, committed: np.ndarray | None, hint: np.ndarray | None, seconds: float
-    ) -> np.ndarray | None:
-        """The best text found, int32 [G]; None when there is none, or (with a hint) none was found in time.
+    def solve(self, values: np.ndarray | None, committed: np.ndarray | None, seconds: float) -> np.ndarray | None:
+        """The text of the largest sum of values that is found, int32 [G]; None where none was found in time.
+
+        Without values any text will do, and None says that there is none.
 
         Raises:
-            BudgetError: without a hint, no answer in time.
+            BudgetError: without values, no answer in time.
         """
         model = self._model.clone()
-        self._prepare(model, values, committed, hint)
+        self._prepare(model, values, committed)
         solver = self._cp.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
         solver.parameters.max_deterministic_time = seconds
+        if values is not None:
+            # Measured: with a good hint the linear relaxation alone is ten times as fast as presolving first.
+            solver.parameters.cp_model_presolve = False
+            solver.parameters.linearization_level = 2
         for _ in range(MAX_CUTS):
             status = solver.solve(model)
             if status == self._cp.INFEASIBLE:
@@ -181,17 +186,15 @@ class _Model:
             found = np.array([[solver.boolean_value(v) for v in row].index(True) for row in self._x], np.int32)
             if not self._add_cuts(model, found):
                 return found
-        if hint is not None:
+        if values is not None:
             return None
         raise BudgetError(
             f"the solver found no design of length {self._length} within its time, and no proof that there is none; "
             "relax a constraint or change the length"
         )
 
-    def _prepare(
-        self, model: Any, values: np.ndarray | None, committed: np.ndarray | None, hint: np.ndarray | None
-    ) -> None:
-        """Write one row's objective, committed letters and hint into a copy of the model."""
+    def _prepare(self, model: Any, values: np.ndarray | None, committed: np.ndarray | None) -> None:
+        """Write one row's objective, committed letters and a hint into a copy of the model."""
         proto = model.proto
         if values is None:
             # Any solution will do; starting near a random text keeps it from being one letter over and over.
@@ -201,13 +204,15 @@ class _Model:
             scaled = np.round(np.clip(values, _FLOOR, -_FLOOR) * _SCALE).astype(np.int64).reshape(-1)
             for k, value in enumerate(scaled.tolist()):
                 proto.objective.coeffs[k] = -value
+            hint = np.where(self._joint, values, -np.inf).argmax(axis=1)
+            if committed is not None:
+                hint = np.where(committed < len(self._alphabet), committed, hint)
         for step, letter in enumerate([] if committed is None else committed.tolist()):
             if letter < len(self._alphabet):
                 proto.variables[self._x[step][letter].index].domain[0] = 1
-        if hint is not None:
-            for row, letter in zip(self._x, hint.tolist(), strict=True):
-                for v, variable in enumerate(row):
-                    model.add_hint(variable, v == letter)
+        for row, letter in zip(self._x, hint.tolist(), strict=True):
+            for v, variable in enumerate(row):
+                model.add_hint(variable, v == letter)
 
     def _add_cuts(self, model: Any, found: np.ndarray) -> bool:
         """Forbid, in a copy of the model, what the cuts find wrong with a solution; false where nothing is."""

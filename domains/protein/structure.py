@@ -2,17 +2,28 @@
 
 One set of rules for coordinates (:func:`read_structure`) and for contigs (:func:`read_chains`):
 
-* Chains and residues go by the author's names and insertion codes; by the label's on request, where a file has them. A
-  chain without a name is called A.
-* A protein residue is an amino acid of the chain (or a modified one with N, CA and C) that has a letter or a CA atom;
-  absent residues are absent, absent atoms are marked as such.
-* Alternate locations: the conformer of the largest summed occupancy, the first of equal ones; atoms without a label
-  belong to every conformer, and two conformers are never mixed. Residues of one chain and number are alternatives too
-  (microheterogeneity): the more occupied one is read.
-* Selenomethionine reads M, its selenium the place of the sulphur. Other residues that are none of the twenty keep their
-  name and have no letter, so that only a request for them fails.
-* Water and hydrogen (deuterium too) are dropped; ligands, ions, caps and nucleotides are loose atoms.
-* Of several models the first is read, or those asked for, which must agree in their residues.
+* **Format**: the contents decide, the suffix where they do not. BinaryCIF is refused.
+* **Names**: chains and residues go by the author's names, numbers (negative too) and insertion codes; by the label's
+  on request, where a file has them. All parts of a chain, before and after TER, are one chain; a chain without a name
+  is called A. A name that stands for two residues is refused.
+* **Protein**: amino acids with a CA atom, and unknown residues with N, CA and C. Heterogens among them count where a
+  peptide bond joins them to another residue, or as selenomethionine; so modified residues are protein, and free amino
+  acids, S-adenosylmethionine and the like are ligands. An amino acid without CA is left out. Absent residues are
+  absent, absent atoms are marked as such; of an atom that stands twice the first is read.
+* **Alternate locations**: the conformer of the largest summed occupancy, the first of equal ones; atoms without a label
+  belong to every conformer, and two conformers are never mixed. Residues of several names at one place with labels
+  are alternatives too (microheterogeneity): the one whose best conformer has the largest mean occupancy is read.
+* **Letters**: selenomethionine reads M, its selenium the place of the sulphur; protonation states as simulation programs
+  name them (HIE, HSD, CYX, ...) read as their residue. Other residues that are none of the twenty (selenocysteine,
+  SEP, ...) keep their name and have no letter, so that only a request for them fails.
+* **Loose atoms**: ligands, ions, caps (ACE, NH2), sugars and nucleotides. Water, hydrogen, deuterium and dummy atoms
+  are dropped.
+* **Numbers**: atoms of occupancy zero are kept. A coordinate or residue number that is none is refused, with its line
+  in PDB files and its atom in mmCIF files.
+* **Models**: the first is read, or those asked for, which must agree in their residues.
+
+LigandMPNN's own reader (ProDy) differs in this: location A or none whatever the occupancies, zero occupancy dropped,
+free amino acids as residues.
 
 Other files are read as FASTA: residues count from 1, and records are the chains A, B, C, ... in order, unless every id
 is one letter, which then names the chain.
@@ -22,21 +33,26 @@ import gzip
 import re
 import string
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import gemmi
 import numpy as np
 
 from seqdiff.core.errors import InputError
 from seqdiff.core.structure import ATOMS, UNKNOWN, Structure
-from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.domains.protein.atoms import ChainIds, sort_atoms
 from seqdiff.domains.protein.fasta import read_fasta
 
-ChainIds = Literal["author", "label"]
 _SLOT = {name: i for i, name in enumerate(ATOMS)}
 _PDB, _CIF = (".pdb", ".ent", ".pdb1"), (".cif", ".mmcif")
+_CIF_START = re.compile(rb"(?:\s|#[^\n]*\n)*data_", re.I)
+_PDB_ATOM = re.compile(rb"^(?:ATOM  |HETATM)", re.M | re.I)
+_PDB_RECORD = re.compile(rb"^(?:HEADER|ATOM|HETATM|REMARK|CRYST1|TITLE|MODEL|END)", re.M | re.I)
+_COORDINATE = re.compile(rb" *[-+]?(?:\d+\.?\d*|\.\d+) *")
+_NUMBER = re.compile(rb" *-?\d+ *|[A-Za-z][0-9A-Za-z]{3}")
+"""A residue number; beyond 9999 in the hybrid notation of base 36."""
 
 
 class Residue(NamedTuple):
@@ -73,20 +89,20 @@ def read_structure(
     Raises:
         InputError: the file cannot be read, holds no protein residue or lacks a model, or models differ in residues.
     """
-    text = _text(path)
-    if not _is_structure(path, text):
-        raise InputError(f"{path} is not a structure but text; give a PDB or mmCIF file")
-    parsed = _parse(path, text, chain_ids)
+    data = _contents(path)
+    kind = _format(path, data)
+    if kind is None:
+        raise InputError(f"{path} is not a structure file; give a PDB or mmCIF file")
+    if chain_ids == "label" and kind == "pdb":
+        raise InputError(f"{path} is a PDB file and has the author's names only; leave chain_ids out")
+    parsed = _parse(path, data, kind)
     wanted = range(1, len(parsed) + 1) if models is None else models
     if beyond := [number for number in wanted if not 1 <= number <= len(parsed)]:
-        raise InputError(f"{path} has {len(parsed)} models; there is no model {beyond[0]}")
+        count = f"{len(parsed)} model" + "s" * (len(parsed) > 1)
+        raise InputError(f"{path} has {count}; there is no model {beyond[0]}")
     found = [_structure(path, number, parsed[number - 1], chain_ids) for number in wanted]
     for other in found[1:]:
-        if (other.labels, other.name) != (found[0].labels, found[0].name):
-            pairs = zip(found[0].labels, found[0].name, other.labels, other.name, strict=False)
-            differ = (f"{a} ({m}) and {b} ({n})" for a, m, b, n in pairs if (a, m) != (b, n))
-            odd = next(differ, f"{len(found[0])} and {len(other)} of them")
-            raise InputError(f"{path}: models {found[0].model} and {other.model} differ in residues: {odd}")
+        _check_same_residues(path, found[0], other)
     return found
 
 
@@ -96,10 +112,9 @@ def read_chains(path: Path) -> dict[str, list[Residue]]:
     Raises:
         InputError: the file cannot be read or holds no residue.
     """
-    text = _text(path)
-    if not _is_structure(path, text):
+    if _format(path, _contents(path)) is None:
         return _fasta_chains(path)
-    first = _structure(path, 1, _parse(path, text, "author")[0], "author")
+    [first] = read_structure(path)
     chains: dict[str, list[Residue]] = {}
     for i, letter in enumerate(first.letters):
         residue = Residue(int(first.number[i]), first.insertion[i], "" if letter == UNKNOWN else letter, first.name[i])
@@ -107,133 +122,99 @@ def read_chains(path: Path) -> dict[str, list[Residue]]:
     return chains
 
 
-def _text(path: Path) -> str:
-    """The file's text; errors name the file."""
-    if path.name.lower().removesuffix(".gz").endswith(".bcif"):
-        raise InputError(f"{path}: BinaryCIF is not read; give the entry as mmCIF or PDB")
+def _contents(path: Path) -> bytes:
+    """The file, unpacked."""
     try:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b" or path.suffix.lower() == ".gz":
             data = gzip.decompress(data)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    return data.decode("utf-8", errors="replace")
+    if _suffix(path) == ".bcif" or (b"encoder" in data[:64] and b"\0" in data):
+        raise InputError(f"{path}: BinaryCIF is not read; give the entry as mmCIF or PDB")
+    return data.removeprefix(b"\xef\xbb\xbf")
 
 
 def _suffix(path: Path) -> str:
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _is_structure(path: Path, text: str) -> bool:
-    if _suffix(path) in (*_PDB, *_CIF):
-        return True
-    return text.lstrip().startswith("data_") or any(line.startswith(("ATOM  ", "HETATM")) for line in text.splitlines())
+def _format(path: Path, data: bytes) -> str | None:
+    """``cif`` or ``pdb``; None for a file that is neither by its contents or its suffix."""
+    if _CIF_START.match(data):
+        return "cif"
+    if _PDB_ATOM.search(data) or _suffix(path) in _PDB:
+        return "pdb"
+    return "cif" if _suffix(path) in _CIF else None
 
 
-def _parse(path: Path, text: str, chain_ids: ChainIds) -> list[gemmi.Model]:
-    cif = _suffix(path) in _CIF or text.lstrip().startswith("data_")
-    if chain_ids == "label" and not cif:
-        raise InputError(f"{path} is a PDB file and has the author's names only; leave chain_ids out")
+def _parse(path: Path, data: bytes, kind: str) -> gemmi.Structure:
+    if kind == "pdb":
+        _check_columns(path, data)
     try:
-        if cif:
-            document = gemmi.cif.read_string(text)
-            parsed = gemmi.make_structure_from_block(document[0]) if len(document) else gemmi.Structure()
+        if kind == "pdb":
+            parsed = gemmi.read_pdb_string(data)
         else:
-            parsed = gemmi.read_pdb_string(text)
+            blocks = list(gemmi.cif.read_string(data))
+            block = next((b for b in blocks if b.find_values("_atom_site.Cartn_x")), blocks[0] if blocks else None)
+            parsed = gemmi.make_structure_from_block(block) if block else gemmi.Structure()
     except (RuntimeError, ValueError, IndexError) as error:
-        raise InputError(f"{path} is not a structure file that can be read: {error}") from None
-    models = list(parsed)
-    if not text.strip() or not (cif or re.search(r"^(HEADER|ATOM|HETATM|REMARK|CRYST1|TITLE|MODEL|END)", text, re.M)):
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path} is not a structure file that can be read: {reason}") from None
+    if not (_CIF_START.match(data) if kind == "cif" else _PDB_RECORD.search(data)):
         raise InputError(f"{path} is not a structure file that can be read")
-    if not models or not models[0].count_atom_sites():
+    if not len(parsed) or not parsed[0].count_atom_sites():
         raise InputError(f"{path} holds no atoms")
-    # The models belong to the structure that they were parsed into; copies do not.
-    return [model.clone() for model in models]
+    return parsed
+
+
+def _check_columns(path: Path, data: bytes) -> None:
+    """Refuse numbers of atom lines that gemmi would read as far as they go, or as zero."""
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line[:6].upper().startswith((b"ATOM  ", b"HETATM")):
+            continue
+        fields = {"x": line[30:38], "y": line[38:46], "z": line[46:54], "residue number": line[22:26]}
+        for name, value in fields.items():
+            if not (_NUMBER if name == "residue number" else _COORDINATE).fullmatch(value):
+                text = value.decode("latin-1").strip()
+                raise InputError(f"{path}, line {number}: {name} {text!r} is not a number; check the line's columns")
+
+
+def _check_same_residues(path: Path, first: Structure, other: Structure) -> None:
+    if (first.labels, first.name) == (other.labels, other.name):
+        return
+    pairs = zip(first.labels, first.name, other.labels, other.name, strict=False)
+    differ = (f"{a} ({m}) and {b} ({n})" for a, m, b, n in pairs if (a, m) != (b, n))
+    odd = next(differ, f"{len(first)} and {len(other)} of them")
+    raise InputError(f"{path}: models {first.model} and {other.model} differ in residues: {odd}")
 
 
 def _structure(path: Path, number: int, model: gemmi.Model, chain_ids: ChainIds) -> Structure:
-    residues, loose = _sort(model, chain_ids)
+    try:
+        residues, loose = sort_atoms(model, chain_ids)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     if not residues:
-        raise InputError(f"{path} holds no protein residue")
+        raise InputError(f"{path} holds no protein residue" + f" in model {number}" * (number > 1))
     coords = np.zeros((len(residues), len(ATOMS), 3), np.float32)
     present = np.zeros(coords.shape[:2], bool)
-    for i, (_, _, _, residue, atoms) in enumerate(residues):
-        for atom in atoms:
-            slot = _SLOT.get("SD" if residue.name == "MSE" and atom.name == "SE" else atom.name)
-            if slot is not None and not present[i, slot]:
-                coords[i, slot], present[i, slot] = atom.pos.tolist(), True
-    ligand = np.array([atom.pos.tolist() for atom in loose], np.float32).reshape(-1, 3)
-    for array in (coords, ligand):
-        if not np.isfinite(array).all():
-            raise InputError(f"{path} has coordinates that are not numbers")
+    for i, residue in enumerate(residues):
+        for name, atom in residue.atoms.items():
+            if name in _SLOT:
+                coords[i, _SLOT[name]], present[i, _SLOT[name]] = atom.pos.tolist(), True
     return Structure(
         source=path.name,
         model=number,
-        chain=tuple(chain for chain, *_ in residues),
-        number=np.array([number for _, number, *_ in residues], np.int32),
-        insertion=tuple(code for _, _, code, *_ in residues),
-        name=tuple(residue.name for *_, residue, _ in residues),
-        letters="".join(_letter(residue.name) or UNKNOWN for *_, residue, _ in residues),
+        chain=tuple(residue.chain for residue in residues),
+        number=np.array([residue.number for residue in residues], np.int32),
+        insertion=tuple(residue.insertion for residue in residues),
+        name=tuple(residue.name for residue in residues),
+        letters="".join(residue.letter or UNKNOWN for residue in residues),
         coords=coords,
         present=present,
-        ligand_coords=ligand,
+        ligand_coords=np.array([atom.pos.tolist() for atom in loose], np.float32).reshape(-1, 3),
         ligand_elements=np.array([atom.element.atomic_number for atom in loose], np.int32),
     )
-
-
-_Read = tuple[str, int, str, gemmi.Residue, list[gemmi.Atom]]
-
-
-def _sort(model: gemmi.Model, chain_ids: ChainIds) -> tuple[list[_Read], list[gemmi.Atom]]:
-    """Protein residues with the atoms of one conformer each, chain after chain, and all other atoms."""
-    places: dict[tuple[str, int, str], _Read] = {}
-    loose: list[gemmi.Atom] = []
-    for chain in model:
-        for residue in chain:
-            atoms = _conformer(residue)
-            if residue.is_water() or not atoms:
-                continue
-            if not _is_protein(residue, {atom.name for atom in atoms}):
-                loose += atoms
-                continue
-            name, number, code = chain.name.strip() or "A", residue.seqid.num, residue.seqid.icode.strip()
-            if chain_ids == "label":
-                name, number, code = residue.subchain, residue.label_seq, ""
-            key = (name, int(number or 0), code)
-            if key not in places or _occupancy(atoms) > _occupancy(places[key][4]):
-                places[key] = (*key, residue, atoms)
-    at = {chain: i for i, chain in enumerate(dict.fromkeys(chain for chain, *_ in places))}
-    return sorted(places.values(), key=lambda read: at[read[0]]), loose
-
-
-def _conformer(residue: gemmi.Residue) -> list[gemmi.Atom]:
-    """Heavy atoms without a location label, and those of the most occupied one."""
-    atoms = [atom for atom in residue if not atom.is_hydrogen()]
-    shares: dict[str, float] = {}
-    for atom in atoms:
-        if atom.has_altloc():
-            shares[atom.altloc] = shares.get(atom.altloc, 0.0) + atom.occ
-    best = max(shares, key=lambda label: shares[label]) if shares else ""
-    return [atom for atom in atoms if not atom.has_altloc() or atom.altloc == best]
-
-
-def _occupancy(atoms: Iterable[gemmi.Atom]) -> float:
-    occupancies = [atom.occ for atom in atoms]
-    return sum(occupancies) / len(occupancies)
-
-
-def _is_protein(residue: gemmi.Residue, atoms: set[str]) -> bool:
-    polymer = residue.het_flag != "H" or {"N", "CA", "C"} <= atoms or residue.name == "MSE"
-    kind = gemmi.find_tabulated_residue(residue.name)
-    amino = kind.is_amino_acid() or (not kind.is_nucleic_acid() and "CA" in atoms)
-    return polymer and amino and bool(_letter(residue.name) or "CA" in atoms)
-
-
-def _letter(name: str) -> str:
-    """One-letter code of the twenty residues and of selenomethionine; else empty."""
-    kind = gemmi.find_tabulated_residue(name)
-    letter = kind.one_letter_code if kind.is_amino_acid() and kind.is_standard() else ""
-    return "M" if name == "MSE" else letter if letter and letter in PROTEIN.letters else ""
 
 
 def _fasta_chains(path: Path) -> dict[str, list[Residue]]:
