@@ -3,9 +3,9 @@
 The log-proposal is perturbed with Gumbel noise and maximised subject to all constraints (Papandreou and Yuille 2011;
 Hazan and Jaakkola 2012): each maximiser satisfies everything, and their law approximates the proposal given the
 constraints (``feasible``, not ``exact``). Marginals and evidence are those of the automaton of the parts that fit: an
-exact relaxation. All rows of a batch are solved in one host call per step, each by one single-threaded, seeded solver under a
-limit of deterministic time, started from the letters that are best position by position. Where it finds nothing in
-time the row's last witness stands, which still satisfies everything; so a design depends on its own row only and a
+exact relaxation. All rows of a batch are solved in one host call per step, each by one single-threaded, seeded solver
+under a limit of deterministic time, started from the letters that are best position by position. Where it finds nothing
+in time the row's last witness stands, which still satisfies everything; so a design depends on its own row only and a
 solver that runs out of time costs quality, never a constraint.
 
 Parts become clauses over one Boolean per variable and letter: sums are linear, pairs are implications, forbidden words

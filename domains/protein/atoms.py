@@ -20,8 +20,10 @@ PEPTIDE_BOND = 2.0
 """Longest distance from C to N of a peptide bond, in Angstrom; within one residue the two are 2.4 apart."""
 _ONE_RESIDUE = 2.0
 """Farthest that two CA atoms of one name can be, in Angstrom, to be conformers of one residue without labels."""
-_PROTONATED = dict.fromkeys(("HID", "HIE", "HIP", "HSD", "HSE", "HSP"), "H")
-_PROTONATED |= {"CYX": "C", "CYM": "C", "ASH": "D", "GLH": "E", "LYN": "K"}
+_PROTONATED: dict[str, str] = {
+    **dict.fromkeys(("HID", "HIE", "HIP", "HSD", "HSE", "HSP"), "H"),
+    **{"CYX": "C", "CYM": "C", "ASH": "D", "GLH": "E", "LYN": "K"},
+}
 """Names that simulation programs give to protonation states; as HETATM, some of them mean other compounds."""
 _DROPPED = frozenset(("TIP", "TIP3", "TIP4", "TP3", "SPC", "SOL", "DUM"))
 """Water of simulation programs, and the points by which OPM draws a membrane."""
@@ -133,13 +135,10 @@ def _most_occupied(alternatives: Sequence[_Read]) -> _Read:
     means = [max(sum(found) / len(found) for found in share.values()) for share in shares]
     best = means.index(max(means))
     label = max(shares[best], key=lambda label: sum(shares[best][label]))
-    atoms = [
-        atom
-        for item in alternatives
-        for atom in item.atoms
-        if not atom.has_altloc() or (item is alternatives[best] and atom.altloc == label)
-    ]
-    return alternatives[best]._replace(atoms=atoms)
+    chosen = [atom for atom in alternatives[best].atoms if atom.altloc == label]
+    names = {atom.name for atom in chosen}
+    shared = [atom for item in alternatives for atom in item.atoms if not atom.has_altloc() and atom.name not in names]
+    return alternatives[best]._replace(atoms=shared + chosen)
 
 
 def _occupancies(item: _Read) -> dict[str, list[float]]:

@@ -11,11 +11,12 @@ One set of rules for coordinates (:func:`read_structure`) and for contigs (:func
   acids, S-adenosylmethionine and the like are ligands. An amino acid without CA is left out. Absent residues are
   absent, absent atoms are marked as such; of an atom that stands twice the first is read.
 * **Alternate locations**: the conformer of the largest summed occupancy, the first of equal ones; atoms without a label
-  belong to every conformer, and two conformers are never mixed. Residues of several names at one place with labels
-  are alternatives too (microheterogeneity): the one whose best conformer has the largest mean occupancy is read.
-* **Letters**: selenomethionine reads M, its selenium the place of the sulphur; protonation states as simulation programs
-  name them (HIE, HSD, CYX, ...) read as their residue. Other residues that are none of the twenty (selenocysteine,
-  SEP, ...) keep their name and have no letter, so that only a request for them fails.
+  belong to every conformer that has no such atom itself, and two conformers are never mixed. Residues of several names
+  at one place with labels are alternatives too (microheterogeneity): the one whose best conformer has the largest mean
+  occupancy is read.
+* **Letters**: selenomethionine reads M, its selenium the place of the sulphur; protonation states as simulation
+  programs name them (HIE, HSD, CYX, ...) read as their residue. Other residues that are none of the twenty
+  (selenocysteine, SEP, ...) keep their name and have no letter, so that only a request for them fails.
 * **Loose atoms**: ligands, ions, caps (ACE, NH2), sugars and nucleotides. Water, hydrogen, deuterium and dummy atoms
   are dropped.
 * **Numbers**: atoms of occupancy zero are kept. A coordinate or residue number that is none is refused, with its line
@@ -23,7 +24,7 @@ One set of rules for coordinates (:func:`read_structure`) and for contigs (:func
 * **Models**: the first is read, or those asked for, which must agree in their residues.
 
 LigandMPNN's own reader (ProDy) differs in this: location A or none whatever the occupancies, zero occupancy dropped,
-free amino acids as residues.
+free amino acids as residues, and modified residues that ProDy does not know (M3L, AIB, ...) as ligands.
 
 Other files are read as FASTA: residues count from 1, and records are the chains A, B, C, ... in order, unless every id
 is one letter, which then names the chain.
@@ -112,9 +113,11 @@ def read_chains(path: Path) -> dict[str, list[Residue]]:
     Raises:
         InputError: the file cannot be read or holds no residue.
     """
-    if _format(path, _contents(path)) is None:
+    data = _contents(path)
+    kind = _format(path, data)
+    if kind is None:
         return _fasta_chains(path)
-    [first] = read_structure(path)
+    first = _structure(path, 1, _parse(path, data, kind)[0], "author")
     chains: dict[str, list[Residue]] = {}
     for i, letter in enumerate(first.letters):
         residue = Residue(int(first.number[i]), first.insertion[i], "" if letter == UNKNOWN else letter, first.name[i])
@@ -159,7 +162,7 @@ def _parse(path: Path, data: bytes, kind: str) -> gemmi.Structure:
             block = next((b for b in blocks if b.find_values("_atom_site.Cartn_x")), blocks[0] if blocks else None)
             parsed = gemmi.make_structure_from_block(block) if block else gemmi.Structure()
     except (RuntimeError, ValueError, IndexError) as error:
-        reason = " ".join(str(error).split())
+        reason = re.sub(r"^string:(\d+)\S*", r"line \1:", " ".join(str(error).split()))
         raise InputError(f"{path} is not a structure file that can be read: {reason}") from None
     if not (_CIF_START.match(data) if kind == "cif" else _PDB_RECORD.search(data)):
         raise InputError(f"{path} is not a structure file that can be read")

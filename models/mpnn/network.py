@@ -198,13 +198,14 @@ class MPNN(nnx.Module):
         first, last = slice(None, size), slice(size, None)
         around: list[Array] = []
         state, tie = h[last], ties(len(letters), 1)
+        before = jnp.concatenate([jnp.full(size, jnp.inf), tie])[near[last]] < tie[:, None]
+        before, own, weight = (x[..., None].astype(h.dtype) for x in (before, mask[last], real[last]))
         for layer, edge, part in zip(self.decoder_layers, edges, hidden, strict=True):
             told = self._told(layer, letters, state) - part[last]
             around.append(told)
             everyone = jnp.concatenate([jnp.zeros((size, h.shape[1])), told])
-            before = jnp.concatenate([jnp.full(size, jnp.inf), tie])[near[last]] < tie[:, None]
-            reach = edge[last] + layer.part(0, state)[:, None] + before[..., None] * everyone[near[last]]
-            state = mask[last, None] * layer.update(state, reach, real[last][..., None].astype(h.dtype))
+            reach = edge[last] + layer.part(0, state)[:, None] + before * everyone[near[last]]
+            state = own * layer.update(state, reach, weight)
         return Encoding(
             near=near[first],
             real=real[first],

@@ -9,7 +9,7 @@ Names and values are those of ``domains.protein.properties`` (Biopython's ProtPa
 same tables, inside the compiled loop, so that no goal of a spec calls the host; ``host=True`` asks Biopython instead.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
@@ -26,6 +26,7 @@ from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.core.fields import check_keys, number
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.properties import properties
+from seqdiff.request.labels import LabelGoal
 from seqdiff.sampling.goals import HostGoal, JaxGoal, between, maximise, minimise, target
 from seqdiff.sampling.particles import Goal
 
@@ -271,18 +272,37 @@ def parse_goals(items: object) -> tuple[Any, ...]:
     goals = []
     for n, item in enumerate(items, 1):
         try:
-            goals.append(item if callable(item) or isinstance(item, PropertyGoal) else PropertyGoal.from_spec(item))
+            goals.append(item if callable(item) or isinstance(item, SpecGoal) else _kind(item).from_spec(item))
         except InputError as error:
             raise InputError(f"goals[{n}]: {error}") from None
     return tuple(goals)
 
 
-def compile_goals(goals: Sequence[Any], alphabet: Alphabet) -> tuple[Goal, ...]:
-    """Goals as the sampler takes them; a plain function of (tokens, length) becomes one of weight 1."""
+SpecGoal = PropertyGoal | LabelGoal
+"""Goals that a spec can name."""
+
+
+def _kind(item: object) -> type[PropertyGoal] | type[LabelGoal]:
+    return LabelGoal if isinstance(item, Mapping) and "classifier" in item else PropertyGoal
+
+
+def compile_goals(
+    goals: Sequence[Any], alphabet: Alphabet, model: Any = None, chains: Sequence[str] = ()
+) -> tuple[Goal, ...]:
+    """Goals as the sampler takes them; a plain function of (tokens, length) becomes one of weight 1.
+
+    Args:
+        goals: of a spec.
+        alphabet: the letters.
+        model: that designs, for goals about labels that it gives.
+        chains: names of the chains of the canvas, where there are several.
+    """
     found = []
     for goal in goals:
         if isinstance(goal, PropertyGoal):
             goal = goal.goal(alphabet)
+        elif isinstance(goal, LabelGoal):
+            goal = goal.goal(model, chains)
         elif jax.tree_util.all_leaves([goal]):
             goal = JaxGoal(goal)
         found.append(goal)
@@ -291,7 +311,7 @@ def compile_goals(goals: Sequence[Any], alphabet: Alphabet) -> tuple[Goal, ...]:
 
 def goals_to_spec(goals: Sequence[Any]) -> list[Any]:
     """What :func:`parse_goals` reads back to equal goals; goals from Python leave their name only."""
-    return [goal.to_spec() if isinstance(goal, PropertyGoal) else f"<{_title(goal)}>" for goal in goals]
+    return [goal.to_spec() if isinstance(goal, SpecGoal) else f"<{_title(goal)}>" for goal in goals]
 
 
 def _title(goal: Any) -> str:

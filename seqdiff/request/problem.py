@@ -1,6 +1,7 @@
 """A spec made ready for the sampler: constraints compiled, canvas and bias laid out. No model is needed yet."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -35,15 +36,21 @@ class Problem:
     compiled: Compiled
 
     @property
+    def chains(self) -> tuple[str, ...]:
+        """Names of the chains of the canvas, where it has several."""
+        places = self.spec.places
+        return () if places is None else places.chains
+
+    @property
     def size(self) -> int:
         """Positions of the padded canvas: lengths are rounded up so that close ones share a compiled loop."""
         return -(-self.spec.length[1] // BUCKET) * BUCKET
 
-    def plan(self, process: Process | None = None) -> Plan:
+    def plan(self, denoiser: Any = None) -> Plan:
         """What the sampler needs beside a denoiser and the program; determined letters are on the canvas already.
 
         Args:
-            process: the denoiser's; absorbing by default.
+            denoiser: that designs; its process is absorbing where it does not say, or where there is none.
         """
         determined = self.compiled.determined()
         canvas = np.full(self.size, self.alphabet.mask, np.int32)
@@ -58,9 +65,9 @@ class Problem:
             steps=sampling.steps,
             temperature=sampling.temperature,
             planner=sampling.planner,
-            process=process or Process(mask=self.alphabet.mask),
+            process=getattr(denoiser, "process", None) or Process(mask=self.alphabet.mask),
             particles=sampling.particles,
-            goals=compile_goals(self.spec.goals, self.alphabet),
+            goals=compile_goals(self.spec.goals, self.alphabet, denoiser, self.chains),
             drafts=sampling.drafts,
         )
 

@@ -21,6 +21,7 @@ from seqdiff.models.store import load_model
 from seqdiff.request.designs import Design, Designs
 from seqdiff.request.dna import DnaRules, backtranslate
 from seqdiff.request.goals import PropertyGoal
+from seqdiff.request.labels import LabelGoal
 from seqdiff.request.problem import Problem, prepare
 from seqdiff.request.spec import DesignSpec, read_mapping
 from seqdiff.sampling.batches import Plan, sample_batches
@@ -76,14 +77,16 @@ def run(problem: Problem, model: Denoiser | None = None, progress: Progress = la
     designs: list[Design] = []
     stopped = ""
     progress("compiling the sampler", 0)
-    plan = problem.plan(getattr(denoiser, "process", None))
+    plan = problem.plan(denoiser)
+    label = _labels(problem, denoiser)
     batches = sample_batches(
         denoiser, program, plan, seed=spec.seed, rows=spec.n, batch=spec.sampling.batch, conditions=conditions
     )
     try:
         for rows, samples in batches:
             _check(rows, samples)
-            designs += [_design(problem, constraints, int(row), samples, i) for i, row in enumerate(rows)]
+            labels = label(samples)
+            designs += [_design(problem, constraints, int(row), samples, labels, i) for i, row in enumerate(rows)]
             progress("sampling", len(designs))
     except (SeqdiffError, KeyboardInterrupt) as error:
         if not designs:
@@ -184,7 +187,26 @@ def _coded(design: Design, rules: DnaRules, seed: int) -> Design:
         return replace(design, no_coding=str(error))
 
 
-def _design(problem: Problem, constraints: tuple[Any, ...], row: int, samples: Samples, i: int) -> Design:
+def _labels(problem: Problem, denoiser: Any) -> Callable[[Samples], dict[str, np.ndarray]]:
+    """What the spec's goals about labels measure of finished designs, by the column's name."""
+    goals = [goal for goal in problem.spec.goals if isinstance(goal, LabelGoal)]
+    measures = {goal.title: goal.measure(denoiser, problem.chains) for goal in goals}
+
+    def label(samples: Samples) -> dict[str, np.ndarray]:
+        length = (samples.tokens < len(problem.alphabet)).sum(axis=1)
+        return {title: np.exp(measure(samples.tokens, length)) for title, measure in measures.items()}
+
+    return label
+
+
+def _design(
+    problem: Problem,
+    constraints: tuple[Any, ...],
+    row: int,
+    samples: Samples,
+    labels: Mapping[str, np.ndarray],
+    i: int,
+) -> Design:
     open = samples.tokens[i] < len(problem.alphabet)
     length = int(open.sum())
     sequence = problem.alphabet.decode(samples.tokens[i, :length])
@@ -200,5 +222,6 @@ def _design(problem: Problem, constraints: tuple[Any, ...], row: int, samples: S
         log_normaliser=float(samples.log_normaliser[i]),
         ess=float(samples.ess[i]),
         recovery=None if problem.spec.structure is None else problem.spec.structure.recovery(sequence),
-        goals={goal.property: goal.value(sequence) for goal in problem.spec.goals if isinstance(goal, PropertyGoal)},
+        goals={goal.property: goal.value(sequence) for goal in problem.spec.goals if isinstance(goal, PropertyGoal)}
+        | {title: float(values[i]) for title, values in labels.items()},
     )
