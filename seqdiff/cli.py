@@ -113,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         "  seqdiff score designs.fasta method=path orders=8\n"
         "  seqdiff score designs.fasta method=pseudo model=runs/mine/model out=scores.csv\n"
         "  seqdiff score library.csv method=pseudo against=affinity out=scored.csv\n"
+        "  seqdiff score designs.csv model=proteinmpnn structure=backbone.pdb orders=8\n"
         "  seqdiff score mutants.tsv parent=wild_type.fasta   # log-odds of M182T, A42G:M182T, ...\n"
         "  seqdiff score mutants.csv parent=wild_type.fasta method=wild_type_marginal offset=23 against=fitness\n"
         "\n"

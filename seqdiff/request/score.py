@@ -28,12 +28,16 @@ from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.core.fields import check_keys, whole_number
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.fasta import read_fasta
+from seqdiff.models.mpnn.denoiser import MPNNDenoiser
 from seqdiff.models.store import load_model
 from seqdiff.process.likelihood import path_log_probability, sample_bounds
+from seqdiff.process.ordered import ROWS, ordered_log_probability
 from seqdiff.process.pseudo import Marginal, Mutant, mutant_log_odds, pseudo_log_likelihood, site_sets
-from seqdiff.process.readout import TOKENS_PER_BATCH, call_rows, padded_size
+from seqdiff.process.readout import TOKENS_PER_BATCH, call_rows, pad, padded_size
 from seqdiff.request import files
 from seqdiff.request.mutations import Sheet, delimiter, mutate, read_mutants, read_sheet
+from seqdiff.request.parent import BREAK
+from seqdiff.request.target import Target
 
 MARGINALS: dict[str, Marginal] = {"masked_marginal": "masked", "wild_type_marginal": "wild_type"}
 METHODS = ("bound", "path", "pseudo", *MARGINALS)
@@ -59,6 +63,8 @@ class ScoreOptions:
         offset: added to a position of the parent it gives the number in the mutants' names.
         against: numeric column to correlate the scores with; empty for none.
         tokens_per_batch: rows times padded length of one call of the model.
+        structure: what the sequences should fold to, for models that read structures: a file, or a mapping as in a
+            spec; None for none. Such models score by ``path``, over the residues that are designed.
         out: CSV (or ``.tsv``) file to write; empty for none.
     """
 
@@ -71,6 +77,7 @@ class ScoreOptions:
     offset: int = 0
     against: str = ""
     tokens_per_batch: int = TOKENS_PER_BATCH
+    structure: Any = None
     out: str = ""
 
     @classmethod
@@ -117,6 +124,7 @@ def score_file(path: Path, options: ScoreOptions) -> list[dict[str, Any]]:
         raise InputError(f"out={out}: there is no folder {out.parent}")
     given = _read(path, options)
     method = options.method or ("bound" if given.mutants is None else "masked_marginal")
+    method = "path" if options.structure is not None and not options.method else method
     if method in MARGINALS and given.mutants is None:
         raise InputError(f"method={method} needs a table with a column 'mutant', and parent=wild_type.fasta")
     names = _score_names(method, options)
@@ -124,9 +132,16 @@ def score_file(path: Path, options: ScoreOptions) -> list[dict[str, Any]]:
         raise InputError(f"{path} has a column {clash[0]!r} already; rename it")
     measured = _measured(given, options.against) if options.against else None
     denoiser = load_model(options.model, PROTEIN)
+    reads_structure = isinstance(denoiser, MPNNDenoiser)
+    if reads_structure != (options.structure is not None):
+        needs = "reads a structure; add structure=FILE" if reads_structure else "reads no structure; leave it out"
+        raise InputError(f"model {options.model} {needs}")
 
     meter, start = _Meter(), time.perf_counter()
-    scores = _score(denoiser, given, method, options, meter)
+    if isinstance(denoiser, MPNNDenoiser):
+        scores = _score_structure(denoiser, path, given, method, options, meter)
+    else:
+        scores = _score(denoiser, given, method, options, meter)
     seconds = time.perf_counter() - start
     columns = [[*cells, *(row[name] for name in names)] for cells, row in zip(given.rows, scores, strict=True)]
     rows = [dict(zip([*given.header, *names], row, strict=True)) for row in columns]
@@ -177,7 +192,7 @@ def _read_mutants(sheet: Sheet, options: ScoreOptions) -> _Input:
 
 def _sequences(sheet: Sheet) -> list[np.ndarray]:
     """Letter ids of the column ``sequence``, by the rules of FASTA: blanks and a stop at the end are dropped."""
-    texts = ["".join(text.split()).upper().removesuffix("*") for text in sheet.column("sequence")]
+    texts = ["".join(text.split()).upper().removesuffix("*").replace(BREAK, "") for text in sheet.column("sequence")]
     long = [text for text in texts if len(text) >= 20]
     if long and all(set("ACGTUN").issuperset(text) for text in long):
         raise InputError(f"{sheet.path} looks like nucleotides (only A, C, G, T, U, N); translate it to protein first")
@@ -244,6 +259,39 @@ def _score(
                 error = paths.std(axis=1, ddof=1) / math.sqrt(options.orders)
         else:
             nats = _bounds(denoiser, given.sequences, options, advance)
+    return _rows(nats, error, residues)
+
+
+def _score_structure(
+    denoiser: MPNNDenoiser, path: Path, given: _Input, method: str, options: ScoreOptions, meter: _Meter
+) -> list[dict[str, float]]:
+    """Scores of sequences for a structure, over the residues that are designed."""
+    if method != "path":
+        raise InputError(f"method={method}: models of structures score by method=path")
+    target = Target.from_spec(options.structure, path.parent, PROTEIN)
+    length = len(target.native)
+    for row, sequence in enumerate(given.sequences):
+        if len(sequence) != length:
+            raise InputError(f"{given.where(row)}: {len(sequence)} residues, but {target.file.name} has {length}")
+    size = padded_size(length)
+    scored = np.arange(size) < length
+    scored[[p - 1 for p in target.fixed]] = False
+    conditions = target.encode(denoiser, size, options.seed)
+    paths = -ordered_log_probability(
+        denoiser,
+        pad(given.sequences, size, PROTEIN.mask),
+        scored,
+        conditions,
+        mask=PROTEIN.mask,
+        seed=options.seed,
+        orders=options.orders,
+    )
+    meter.add(paths.size, -(-paths.size // ROWS))
+    error = paths.std(axis=1, ddof=1) / math.sqrt(options.orders) if options.orders > 1 else None
+    return _rows(paths.mean(axis=1), error, np.full(len(paths), scored.sum()))
+
+
+def _rows(nats: np.ndarray, error: np.ndarray | None, residues: np.ndarray) -> list[dict[str, float]]:
     rows = []
     for i, (total, length) in enumerate(zip(nats, residues, strict=True)):
         row = {"nats": round(float(total), 3)}
