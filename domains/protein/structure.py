@@ -52,6 +52,7 @@ _CIF_START = re.compile(rb"(?:\s|#[^\n]*\n)*data_", re.I)
 _PDB_ATOM = re.compile(rb"^(?:ATOM  |HETATM)", re.M | re.I)
 _PDB_RECORD = re.compile(rb"^(?:HEADER|ATOM|HETATM|REMARK|CRYST1|TITLE|MODEL|END)", re.M | re.I)
 _COORDINATE = re.compile(rb" *[-+]?(?:\d+\.?\d*|\.\d+) *")
+_ASCII = bytes(range(128)) + b"?" * 128
 _NUMBER = re.compile(rb" *-?\d+ *|[A-Za-z][0-9A-Za-z]{3}")
 """A residue number; beyond 9999 in the hybrid notation of base 36."""
 
@@ -126,7 +127,7 @@ def read_chains(path: Path) -> dict[str, list[Residue]]:
 
 
 def _contents(path: Path) -> bytes:
-    """The file, unpacked."""
+    """The file, unpacked; each byte that is not ASCII is a question mark, so that columns stay."""
     try:
         data = path.read_bytes()
         if data[:2] == b"\x1f\x8b" or path.suffix.lower() == ".gz":
@@ -135,7 +136,7 @@ def _contents(path: Path) -> bytes:
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     if _suffix(path) == ".bcif" or (b"encoder" in data[:64] and b"\0" in data):
         raise InputError(f"{path}: BinaryCIF is not read; give the entry as mmCIF or PDB")
-    return data.removeprefix(b"\xef\xbb\xbf")
+    return data.removeprefix(b"\xef\xbb\xbf").translate(_ASCII)
 
 
 def _suffix(path: Path) -> str:
@@ -162,7 +163,7 @@ def _parse(path: Path, data: bytes, kind: str) -> gemmi.Structure:
             block = next((b for b in blocks if b.find_values("_atom_site.Cartn_x")), blocks[0] if blocks else None)
             parsed = gemmi.make_structure_from_block(block) if block else gemmi.Structure()
     except (RuntimeError, ValueError, IndexError) as error:
-        reason = re.sub(r"^string:(\d+)\S*", r"line \1:", " ".join(str(error).split()))
+        reason = re.sub(r"^\w+:(\d+)\S*", r"line \1:", " ".join(str(error).split()))
         raise InputError(f"{path} is not a structure file that can be read: {reason}") from None
     if not (_CIF_START.match(data) if kind == "cif" else _PDB_RECORD.search(data)):
         raise InputError(f"{path} is not a structure file that can be read")

@@ -52,9 +52,7 @@ Row = dict[str, Any]
 
 def touching(regex: str) -> list[Row]:
     """No match of a pattern of two letters with at least one of them designed."""
-    return [
-        {"pattern": {"regex": regex, "exactly": 0, "region": f"{first - 1}-{last + 1}"}} for first, last in SPANS
-    ]
+    return [{"pattern": {"regex": regex, "exactly": 0, "region": f"{first - 1}-{last + 1}"}} for first, last in SPANS]
 
 
 SHORT: list[Row] = [
@@ -166,20 +164,20 @@ def pseudo_scores(denoiser: Denoiser, texts: Sequence[str]) -> Float[np.ndarray,
     return total / len(PLACES)
 
 
-def describe(denoiser: Denoiser, texts: Sequence[str], scored: int) -> Row:
-    """Likelihood and diversity of the designed positions."""
-    tokens = np.stack([PROTEIN.encode(text) for text in texts])[:, PLACES]
-    parent = PROTEIN.encode(PARENT)[PLACES]
+def likelihood(denoiser: Denoiser, texts: Sequence[str], scored: int) -> Row:
+    """Pseudo-log-likelihood of the designed positions of the first texts."""
     score, error = mean_and_error(pseudo_scores(denoiser, texts[:scored]))
+    return {"scored": min(scored, len(texts)), "pll": score, "pll_error": error}
+
+
+def diversity(texts: Sequence[str]) -> Row:
+    """How far the designed positions are from one another and from the parent."""
+    tokens = np.stack([PROTEIN.encode(text) for text in texts])[:, PLACES]
     return {
-        "designs": len(texts),
-        "scored": min(scored, len(texts)),
-        "pll": score,
-        "pll_error": error,
         "unique": len(set(texts)) / len(texts),
         "identity": mean_identity(tokens),
         "identity_error": jackknife(mean_identity, tokens),
-        "parent": float((tokens == parent[None, :]).mean()),
+        "parent": float((tokens == PROTEIN.encode(PARENT)[PLACES][None, :]).mean()),
     }
 
 
@@ -198,18 +196,18 @@ def measure(n: int, scored: int, batch: int, out: str) -> list[Row]:
     texts = free.designs.sequences
     each = free.batch / batch
     spent = {"seconds": each, "first": free.first}
-    add({"panel": "none", "way": "free", "satisfied": n, **spent, **describe(denoiser, texts, scored)})
+    add({"panel": "none", "way": "free", "satisfied": n, **spent, **diversity(texts)})
     for name in ("short", "full"):
         rules = constraints(PANELS[name])
         accepted = [text for text, ok in zip(texts, passes(texts, rules), strict=True) if ok]
         row = {"panel": name, "way": "rejection", "satisfied": len(accepted)}
         row["seconds"] = each * n / len(accepted) if accepted else float("inf")
-        add(row | (describe(denoiser, accepted, scored) if len(accepted) > 1 else {}))
+        add(row | (likelihood(denoiser, accepted, scored) | diversity(accepted) if len(accepted) > 1 else {}))
         ours = timed(problem(PANELS[name], n, batch), denoiser)
         found = ours.designs.sequences
         spent = {"seconds": ours.batch / batch, "first": ours.first, "states": ours.designs.run["states"]}
         row = {"panel": name, "way": "ours", "satisfied": int(passes(found, rules).sum()), **spent}
-        add(row | describe(denoiser, found, scored))
+        add(row | likelihood(denoiser, found, scored) | diversity(found))
     add({"panel": "", "way": "parent", "pll": float(pseudo_scores(denoiser, [PARENT])[0])})
     return rows
 
@@ -222,7 +220,9 @@ def report(rows: Sequence[Row], n: int) -> Table:
         box=None,
     )
     for row in rows:
-        pair = {key: f"{row[key]:.3f} +- {row[f'{key}_error']:.3f}" for key in ("pll", "identity") if key in row and f"{key}_error" in row}
+        pair = {
+            key: f"{row[key]:.3f} +- {row[f'{key}_error']:.3f}" for key in ("pll", "identity") if f"{key}_error" in row
+        }
         table.add_row(
             row["panel"],
             row["way"],
@@ -242,7 +242,9 @@ def main(words: Sequence[str]) -> None:
         values = options(words, {"n": "128", "scored": "32", "batch": "16", "out": ""})
         n, scored, batch = (whole(values, key) for key in ("n", "scored", "batch"))
         if n % batch or n == batch:
-            raise InputError(f"n={n} is not a multiple of batch={batch} above it; the batches after the first are timed")
+            raise InputError(
+                f"n={n} is not a multiple of batch={batch} above it; the batches after the first are timed"
+            )
         Console().print(report(measure(n, scored, batch, values["out"]), n))
     except SeqdiffError as error:
         sys.exit(f"error: {error}")

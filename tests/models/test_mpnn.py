@@ -24,8 +24,8 @@ LENGTH, SIZE = 13, 16
 """Residues of the small structure, and positions of its canvas."""
 
 
-def network(kind: Kind = "protein", seed: int = 0) -> MPNNDenoiser:
-    config = MPNNConfig(kind=kind, neighbours=8, width=16, depth=2, atoms=5 if kind == "ligand" else 0)
+def network(kind: Kind = "protein", seed: int = 0, depth: int = 1) -> MPNNDenoiser:
+    config = MPNNConfig(kind=kind, neighbours=8, width=16, depth=depth, atoms=5 if kind == "ligand" else 0)
     return init_mpnn(config, PROTEIN, seed=seed)
 
 

@@ -10,6 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +27,7 @@ from seqdiff.domains.protein.structure import read_structure
 from seqdiff.models.mpnn.convert import from_tensors
 from seqdiff.models.mpnn.denoiser import MPNNDenoiser
 from seqdiff.models.mpnn.features import periodic_table
-from seqdiff.models.mpnn.inputs import LETTERS, make_inputs, residue_index
+from seqdiff.models.mpnn.inputs import LETTERS, MPNNInputs, make_inputs, residue_index
 from seqdiff.models.mpnn.network import ties
 
 STRUCTURES = Path(__file__).parents[3] / "shared" / "data" / "structures"
@@ -121,10 +122,9 @@ def their_logits(
         return network.score(features, use_sequence=True)["logits"][0, :, :20].numpy()
 
 
-@jax.jit
-def our_logits(denoiser: MPNNDenoiser, canvas: Any, order: Any, encoding: Any) -> jax.Array:
-    canvas, order = jnp.asarray(canvas), jnp.asarray(order)
-    return denoiser(canvas, canvas <= PROTEIN.mask, jnp.zeros(len(canvas)), encoding, order=order)
+@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 2})  # real sizes run longer than they compile
+def our_logits(denoiser: MPNNDenoiser, canvas: jax.Array, order: jax.Array, inputs: MPNNInputs) -> jax.Array:
+    return denoiser(canvas, canvas <= PROTEIN.mask, jnp.zeros(len(canvas)), denoiser.encode(inputs), order=order)
 
 
 def largest_difference(
@@ -169,7 +169,7 @@ def largest_difference(
     )
     letters = np.pad(native[canvas], padded, constant_values=PROTEIN.pad)
     steps = np.pad(order.astype(np.int32), padded, constant_values=OPEN)
-    found = our_logits(ours, letters[None], steps[None], ours.encode(inputs))[0, : len(canvas)]
+    found = our_logits(ours, jnp.asarray(letters)[None], jnp.asarray(steps)[None], inputs)[0, : len(canvas)]
     found, wanted = (np.asarray(jax.nn.log_softmax(jnp.asarray(x)))[designed] for x in (found, wanted))
     assert np.ptp(wanted) > 3
     return float(np.abs(found - wanted).max())
@@ -212,15 +212,14 @@ def test_the_published_score(published: SimpleNamespace):
     """Over random orders the native sequence of 5L33 scores what the authors' example prints, 1.5874."""
     _, denoiser = load(published, PROTEIN_MPNN)
     _, structure = parse(published, "5L33")
-    count, length = 16, len(structure)
+    count, length = 8, len(structure)
     native = PROTEIN.encode(structure.letters)
     inputs = make_inputs([structure], np.arange(length), np.arange(0), size=length)
     order = np.random.default_rng(0).permuted(np.tile(np.arange(length, dtype=np.int32), (count, 1)), axis=1)
-    logits = our_logits(denoiser, np.tile(native, (count, 1)), order, denoiser.encode(inputs))
+    logits = our_logits(denoiser, jnp.tile(native, (count, 1)), jnp.asarray(order), inputs)
     scores = -np.asarray(jax.nn.log_softmax(logits))[:, np.arange(length), native].mean(axis=1)
-    error = scores.std() / np.sqrt(count)
-    assert error < 0.01
-    assert scores.mean() == pytest.approx(1.5874, abs=4 * error)
+    assert scores.std() < 0.05
+    assert scores.mean() == pytest.approx(1.5874, abs=0.03)
 
 
 def test_the_periodic_table_is_theirs(published: SimpleNamespace):
