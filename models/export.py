@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seqdiff.core.alphabet import Alphabet
+from seqdiff.core.contracts import Denoiser
 from seqdiff.core.errors import InputError
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser
@@ -71,7 +72,7 @@ def token_ids(alphabet: Alphabet) -> np.ndarray:
     return np.array([ESM_VOCABULARY.index(token) for token in tokens], np.int32)
 
 
-def export_transformers(denoiser: NetworkDenoiser, folder: Path) -> Path:
+def export_transformers(denoiser: Denoiser, folder: Path) -> Path:
     """Write config, weights in float32, tokenizer files and a model card for ``EsmcForMaskedLM`` or ``EsmForMaskedLM``.
 
     Raises:

@@ -242,9 +242,7 @@ def main(words: Sequence[str]) -> None:
         values = options(words, {"n": "128", "scored": "32", "batch": "16", "out": ""})
         n, scored, batch = (whole(values, key) for key in ("n", "scored", "batch"))
         if n % batch or n == batch:
-            raise InputError(
-                f"n={n} is not a multiple of batch={batch} above it; the batches after the first are timed"
-            )
+            raise InputError(f"n={n} and batch={batch}: write n as twice the batch or another larger multiple of it")
         Console().print(report(measure(n, scored, batch, values["out"]), n))
     except SeqdiffError as error:
         sys.exit(f"error: {error}")

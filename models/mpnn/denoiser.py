@@ -9,6 +9,7 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int
 
 from seqdiff.core.alphabet import Alphabet
+from seqdiff.core.contracts import GIVEN, OPEN
 from seqdiff.core.errors import InputError
 from seqdiff.models.mpnn.config import MPNNConfig
 from seqdiff.models.mpnn.inputs import LETTERS, MPNNInputs
@@ -58,14 +59,16 @@ class MPNNDenoiser:
         canvas: Int[Array, "batch length"],
         valid: Bool[Array, "batch length"],
         time: Float[Array, "batch"],
-        conditions: Encoding | None = None,
+        conditions: Any = None,
         *,
-        order: Int[Array, "batch length"],
+        order: Int[Array, "batch length"] | None = None,
     ) -> Float[Array, "batch length vocab"]:
         if conditions is None:
             raise InputError("this model reads a structure; give 'structure'")
         network = nnx.merge(self.graphdef, self.params)
         known = (canvas < self.alphabet.mask) & valid
+        if order is None:
+            order = jnp.where(known, GIVEN, OPEN)
         letters = jnp.where(known, canvas, 0)
 
         def row(given: tuple[Array, Array, Array]) -> Float[Array, "length vocab"]:

@@ -66,4 +66,4 @@ class Structure:
     @property
     def complete(self) -> Bool[np.ndarray, "L"]:
         """Residues whose N, CA, C and O the file has."""
-        return self.present[:, BACKBONE].all(axis=1)
+        return np.asarray(self.present[:, BACKBONE].all(axis=1))

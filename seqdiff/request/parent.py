@@ -33,7 +33,8 @@ def read_parent(value: object, numbering: object, folder: Path, alphabet: Alphab
     if len(chains) > 26:
         raise InputError(f"parent has {len(chains)} chains; 26 can be named, A to Z")
     names = [(chr(ord("A") + c), str(i)) for c, chain in enumerate(chains) for i in range(1, len(chain) + 1)]
-    return letters, Places(*map(tuple, zip(*names, strict=True)), source="the parent")
+    chain, number = (tuple(column) for column in zip(*names, strict=True))
+    return letters, Places(chain, number, source="the parent")
 
 
 def _chains(value: object, folder: Path, alphabet: Alphabet) -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seqdiff.constraints.base import REGISTRY
+from seqdiff.constraints.tables import Row
 from seqdiff.core.errors import InputError
 from seqdiff.core.layout import format_positions
 
@@ -100,7 +101,8 @@ class Places:
     def _row(self, row: Any) -> Any:
         if not isinstance(row, Mapping) or "position" not in row:
             return row
-        return type(row)({**row, "position": str(self.translate(row["position"]))}, **_where(row))
+        values = {**row, "position": str(self.translate(row["position"]))}
+        return Row(values.items(), where=row.where) if isinstance(row, Row) else values
 
     def _word(self, word: str) -> list[int]:
         if word in self.chains:
@@ -162,7 +164,3 @@ def _runs(rows: Sequence[tuple[int, ...]]) -> list[list[str]]:
         else:
             runs.append([[p, p] for p in row])
     return [[f"{first}-{last}" for first, last in run] for run in runs]
-
-
-def _where(row: Any) -> dict[str, Any]:
-    return {"where": row.where} if hasattr(row, "where") else {}

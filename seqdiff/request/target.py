@@ -92,7 +92,7 @@ class Target:
         design = _chains(args.get("design"), first.chains, "design", first)
         others = tuple(chain for chain in first.chains if chain not in design)
         context = _chains(args.get("context"), others, "context", first) if "context" in args else others
-        usable = np.array([s.complete for s in structures]).all(axis=0)
+        usable = np.all([s.complete for s in structures], axis=0)
         known = np.array([letter != UNKNOWN for letter in first.letters])
         at = {chain: i for i, chain in enumerate(first.chains)}
         chain = np.array([at[name] for name in first.chain])
