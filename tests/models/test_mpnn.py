@@ -1,5 +1,6 @@
-"""ProteinMPNN networks with random weights: what padding, order and batch may not change, and the whole sampler."""
+"""The ProteinMPNN family: what a position sees, what cannot matter, what the arrays mean, which files are refused."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,323 +9,372 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import seqdiff
 from seqdiff.core.contracts import GIVEN, OPEN
 from seqdiff.core.errors import InputError
 from seqdiff.core.structure import ATOMS, BACKBONE, Structure
 from seqdiff.domains.protein.alphabet import PROTEIN
-from seqdiff.models.mpnn.config import Kind, MPNNConfig
+from seqdiff.models.mpnn.config import MPNNConfig
 from seqdiff.models.mpnn.convert import from_tensors
-from seqdiff.models.mpnn.denoiser import MPNNDenoiser, init_mpnn
-from seqdiff.models.mpnn.inputs import make_inputs
+from seqdiff.models.mpnn.denoiser import MPNNDenoiser, init_mpnn, rows_at_once
+from seqdiff.models.mpnn.inputs import MPNNInputs, make_inputs, residue_index
 from seqdiff.models.store import flatten, load_model, save_model
 
-KINDS: tuple[Kind, ...] = ("protein", "ligand", "membrane")
-LENGTH, SIZE = 13, 16
-"""Residues of the small structure, and positions of its canvas."""
+KINDS: dict[str, dict[str, Any]] = {"protein": {}, "ligand": {"atoms": 4}, "membrane": {}}
+LENGTH, AROUND, SIZE = 11, 6, 13
+ROWS = 3
 
 
-def network(kind: Kind = "protein", seed: int = 0, depth: int = 1) -> MPNNDenoiser:
-    config = MPNNConfig(kind=kind, neighbours=8, width=16, depth=depth, atoms=5 if kind == "ligand" else 0)
-    return init_mpnn(config, PROTEIN, seed=seed)
-
-
-def backbone(length: int, seed: int) -> np.ndarray:
-    """N, CA, C, O of a helix with noise, float32 [length, 4, 3] in Angstrom: 100 degrees and 1.5 A for a residue."""
-    turn, rise = np.deg2rad(100.0), 1.5
-    cylinder = ((1.55, -27.5, -0.9), (2.28, 0.0, 0.0), (1.68, 26.4, 1.1), (2.0, 24.0, 2.3))
-    angle = turn * np.arange(length)[:, None] + np.deg2rad([degrees for _, degrees, _ in cylinder])
-    radius, height = (np.array([row[k] for row in cylinder]) for k in (0, 2))
-    z = rise * np.arange(length)[:, None] + height
-    coords = np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=-1)
-    return (coords + np.random.default_rng(seed).normal(0.0, 0.1, coords.shape)).astype(np.float32)
-
-
-def structure(length: int = LENGTH, seed: int = 0, coords: np.ndarray | None = None, chain: str = "") -> Structure:
-    """A helix with six atoms of ligands beside it; the letters of ``chain`` name each residue's chain."""
+def structure(seed: int = 0, chains: tuple[int, ...] = (LENGTH, AROUND), ligand: int = 9) -> Structure:
+    """Random walks with the geometry of a backbone, all of its atoms present, and loose carbons nearby."""
     rng = np.random.default_rng(seed)
-    atoms, present = np.zeros((length, len(ATOMS), 3), np.float32), np.zeros((length, len(ATOMS)), bool)
-    atoms[:, BACKBONE], present[:, BACKBONE] = backbone(length, seed) if coords is None else coords, True
+    count = sum(chains)
+    ca = np.cumsum(rng.normal(0.0, 2.0, (count, 3)), axis=0)
+    coords = ca[:, None] + rng.normal(0.0, 1.4, (count, len(ATOMS), 3))
+    names = tuple(name for name, size in zip("AB", chains, strict=False) for _ in range(size))
     return Structure(
-        source="made up",
-        chain=tuple(chain or "A" * length),
-        number=np.arange(1, length + 1, dtype=np.int32),
-        insertion=("",) * length,
-        name=("ALA",) * length,
-        letters=PROTEIN.decode(rng.integers(0, 20, length).astype(np.int32)),
-        coords=atoms,
-        present=present,
-        ligand_coords=rng.normal(0.0, 6.0, (6, 3)).astype(np.float32),
-        ligand_elements=np.array([6, 7, 8, 15, 30, 6], np.int32),
+        source="walk",
+        chain=names,
+        number=np.concatenate([np.arange(1, size + 1) for size in chains]).astype(np.int32),
+        insertion=("",) * count,
+        name=("ALA",) * count,
+        letters="".join(rng.choice(list(PROTEIN.letters), count)),
+        coords=coords.astype(np.float32),
+        present=np.ones((count, len(ATOMS)), bool),
+        ligand_coords=(ca[rng.integers(0, count, ligand)] + rng.normal(0.0, 3.0, (ligand, 3))).astype(np.float32),
+        ligand_elements=rng.choice([6, 7, 8, 30], ligand).astype(np.int32),
     )
 
 
-def encode(denoiser: MPNNDenoiser, *models: Structure, size: int = SIZE, around: int = 0) -> Any:
-    """The encoding; the last ``around`` residues are context."""
-    count = len(models[0]) - around
-    labels = np.arange(count) % 3 if denoiser.config.kind == "membrane" else None
-    nodes = np.arange(len(models[0]))
-    inputs = make_inputs(
-        models, nodes[:count], nodes[count:], size=size, atoms=denoiser.config.atoms, labels=labels
+def changed(whole: Structure, **fields: Any) -> Structure:
+    """The structure with some fields replaced."""
+    return Structure(**{name: getattr(whole, name) for name in whole.__dataclass_fields__} | fields)
+
+
+def make(kind: str = "protein", neighbours: int = 6) -> MPNNDenoiser:
+    """A small network in which every parameter matters."""
+    config = MPNNConfig(kind=kind, neighbours=neighbours, width=20, depth=2, **KINDS[kind])  # pyright: ignore
+    denoiser = init_mpnn(config, PROTEIN, seed=1)
+    leaves, tree = jax.tree.flatten(denoiser.params)
+    keys = jax.random.split(jax.random.key(0), len(leaves))
+    noisy = [leaf + 0.2 * jax.random.normal(key, leaf.shape) for leaf, key in zip(leaves, keys, strict=True)]
+    return MPNNDenoiser(denoiser.graphdef, jax.tree.unflatten(tree, noisy), config, PROTEIN)
+
+
+def inputs(denoiser: MPNNDenoiser, *models: Structure, size: int = SIZE, **options: Any) -> MPNNInputs:
+    """Chain A on the canvas, chain B around it."""
+    kind = denoiser.config.kind
+    if kind == "ligand":
+        options = {"side_chains_of": np.array([2, 5, LENGTH])} | options
+    if kind == "membrane":
+        options = {"labels": np.arange(LENGTH) % 3} | options
+    return make_inputs(
+        models or [structure()],
+        np.arange(LENGTH),
+        np.arange(LENGTH, LENGTH + AROUND),
+        size=size,
+        atoms=denoiser.config.atoms,
+        **options,
     )
-    return denoiser.encode(inputs)
 
 
-@jax.jit
-def logits_of(denoiser: MPNNDenoiser, canvas: Any, order: Any, encoding: Any) -> jax.Array:
-    return denoiser(canvas, canvas <= PROTEIN.mask, jnp.zeros(len(canvas)), encoding, order=order)
-
-
-def call(denoiser: MPNNDenoiser, canvas: np.ndarray, order: np.ndarray, encoding: Any, size: int = SIZE) -> np.ndarray:
-    """Logits of rows, padded to ``size``; float [rows, L, 20]."""
-    wide = ((0, 0), (0, size - canvas.shape[1]))
-    canvas, order = np.pad(canvas, wide, constant_values=PROTEIN.pad), np.pad(order, wide, constant_values=OPEN)
-    found = logits_of(denoiser, jnp.asarray(canvas, jnp.int32), jnp.asarray(order, jnp.int32), encoding)
-    return np.asarray(found)
-
-
-def rows(count: int = 1, length: int = LENGTH, seed: int = 0, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
-    """Canvases, some positions of them open, and the orders in which the rest came; a few were given."""
-    rng = np.random.default_rng(seed)
-    canvas = rng.integers(0, 20, (count, length))
-    order = rng.permuted(np.tile(np.arange(length), (count, 1)), axis=1)
-    order = np.where(order < 2, GIVEN, order)
-    open = rng.random(canvas.shape) < share
+def some_rows(rows: int = ROWS) -> tuple[np.ndarray, np.ndarray]:
+    """Canvases with about half of the letters, two of them given and two of equal order, and their orders."""
+    rng = np.random.default_rng(3)
+    canvas = rng.integers(0, 20, (rows, LENGTH)).astype(np.int32)
+    order = rng.permuted(np.tile(np.arange(LENGTH, dtype=np.int32), (rows, 1)), axis=1) // 2
+    open = order > 2
+    order[:, :2], open[:, :2] = GIVEN, False
     return np.where(open, PROTEIN.mask, canvas), np.where(open, OPEN, order)
 
 
-def changed(denoiser: MPNNDenoiser, encoding: Any, order: np.ndarray, at: int) -> np.ndarray:
-    """Which positions' logits another letter at ``at`` changes; bool [LENGTH]. Every residue is a neighbour."""
-    canvas = np.random.default_rng(5).integers(0, 20, (1, LENGTH))
-    other = canvas.copy()
-    other[0, at] = (canvas[0, at] + 7) % 20
-    first, second = (call(denoiser, each, order[None], encoding)[0, :LENGTH] for each in (canvas, other))
-    return np.abs(first - second).max(axis=-1) > 1e-6
+@jax.jit
+def apply(denoiser: MPNNDenoiser, canvas: jax.Array, order: jax.Array, encoding: Any) -> jax.Array:
+    return denoiser(canvas, canvas <= PROTEIN.mask, jnp.zeros(len(canvas)), encoding, order=order)
 
 
-@pytest.fixture(scope="module")
-def wide() -> MPNNDenoiser:
-    """A network whose residues are all neighbours of each other."""
-    return init_mpnn(MPNNConfig(neighbours=SIZE, width=16, depth=1), PROTEIN, seed=3)
+def logits(denoiser: MPNNDenoiser, canvas: np.ndarray, order: np.ndarray, given: MPNNInputs) -> np.ndarray:
+    """Logits of the canvas's residues, whatever the canvas is padded to."""
+    padding = ((0, 0), (0, given.mask.shape[-1] - given.around.shape[-1] - canvas.shape[1]))
+    canvas = np.pad(canvas, padding, constant_values=PROTEIN.pad)
+    order = np.pad(order, padding, constant_values=OPEN)
+    found = apply(denoiser, jnp.asarray(canvas), jnp.asarray(order), denoiser.encode(given))
+    assert found.shape == (*canvas.shape, 20)
+    assert np.isfinite(found).all()
+    return np.asarray(found)[:, :LENGTH]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_padding_changes_nothing(kind: Kind):
-    denoiser, (canvas, order) = network(kind), rows(2)
-    short, long = (
-        call(denoiser, canvas, order, encode(denoiser, structure(), size=size), size)[:, :LENGTH]
-        for size in (SIZE, SIZE + 16)
+@pytest.fixture(scope="module", params=KINDS)
+def denoiser(request: pytest.FixtureRequest) -> MPNNDenoiser:
+    return make(request.param)
+
+
+# What a position sees ------------------------------------------------------------------------------------------------
+
+
+def test_a_letter_changes_what_comes_after_it_and_nothing_else():
+    denoiser = make(neighbours=LENGTH + AROUND)
+    given = inputs(denoiser)
+    canvas, order = (x[:1] for x in some_rows())
+    number = np.arange(LENGTH)
+    variants = np.repeat(canvas, LENGTH, axis=0)
+    variants[number, number] = (variants[number, number] + 1) % 20  # an open position is given a letter ...
+    orders = np.repeat(order, LENGTH, axis=0)
+    orders[number, number] = np.where(orders[number, number] == OPEN, 9, orders[number, number])  # ... last of all
+    base = logits(denoiser, canvas, order, given)[0]
+    moved = np.abs(logits(denoiser, variants, orders, given) - base).max(axis=-1) > 1e-5
+    known, open = canvas[0] < PROTEIN.mask, canvas[0] == PROTEIN.mask
+    for j in number[known]:
+        np.testing.assert_array_equal(moved[j, open], True)
+        assert not moved[j, j]
+        assert not moved[j, known & (order[0] < order[0, j])].any()
+        assert moved[j, known & (order[0] > order[0, j])].all()
+        for i in number[known & (order[0] == order[0, j]) & (number != j)]:
+            assert moved[i, j] != moved[j, i], "of two letters that came together, one sees the other"
+    for j in number[open]:
+        assert not moved[j, known].any()
+        assert moved[j, open & (number != j)].all(), "once it has a letter, open positions see it"
+
+
+def test_open_positions_do_not_see_their_own_or_each_others_tokens():
+    denoiser = make()
+    canvas, order = some_rows()
+    other = np.where(canvas == PROTEIN.mask, PROTEIN.pad, canvas)
+    base, found = (logits(denoiser, x, order, inputs(denoiser)) for x in (canvas, other))
+    np.testing.assert_allclose(found, base, atol=1e-5)
+
+
+def test_everything_sees_the_letters_around():
+    denoiser = make(neighbours=LENGTH + AROUND)
+    canvas, order = some_rows()
+    whole = structure()
+    last = "A" if whole.letters[-1] != "A" else "C"
+    base = logits(denoiser, canvas, order, inputs(denoiser))
+    found = logits(denoiser, canvas, order, inputs(denoiser, changed(whole, letters=whole.letters[:-1] + last)))
+    assert (np.abs(found - base).max(axis=-1) > 1e-6).all()
+
+
+# What cannot matter --------------------------------------------------------------------------------------------------
+
+
+def test_padding_does_not_matter(denoiser: MPNNDenoiser):
+    canvas, order = some_rows()
+    base, found = (logits(denoiser, canvas, order, inputs(denoiser, size=size)) for size in (LENGTH, LENGTH + 16))
+    np.testing.assert_allclose(found, base, atol=2e-5)
+
+
+def test_more_neighbours_than_residues():
+    denoiser = make(neighbours=40)
+    canvas, order = some_rows()
+    base, found = (logits(denoiser, canvas, order, inputs(denoiser, size=size)) for size in (LENGTH, LENGTH + 40))
+    np.testing.assert_allclose(found, base, atol=2e-5)
+
+
+def test_where_the_structure_stands_does_not_matter(denoiser: MPNNDenoiser):
+    turn, _ = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))
+    turn = (turn * np.sign(np.linalg.det(turn))).astype(np.float32)
+    shift = np.array([3.0, -5.0, 8.0], np.float32)
+    whole = structure()
+    moved = changed(whole, coords=whole.coords @ turn.T + shift, ligand_coords=whole.ligand_coords @ turn.T + shift)
+    canvas, order = some_rows()
+    base, found = (logits(denoiser, canvas, order, inputs(denoiser, model)) for model in (whole, moved))
+    np.testing.assert_allclose(found, base, atol=2e-3)
+    mirrored = changed(whole, coords=whole.coords * np.float32(-1), ligand_coords=whole.ligand_coords * np.float32(-1))
+    assert np.abs(logits(denoiser, canvas, order, inputs(denoiser, mirrored)) - base).max() > 0.01, "hands differ"
+
+
+def test_rows_do_not_interact(denoiser: MPNNDenoiser):
+    canvas, order = some_rows()
+    given = inputs(denoiser)
+    together = logits(denoiser, canvas, order, given)
+    alone = np.concatenate([logits(denoiser, canvas[i : i + 1], order[i : i + 1], given) for i in range(ROWS)])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_a_residue_without_backbone_is_not_there(denoiser: MPNNDenoiser):
+    whole = structure()
+    present = whole.present.copy()
+    present[[4, -1], BACKBONE[2]] = False
+    broken = changed(whole, present=present)
+    nonsense = np.where(present.all(axis=1)[:, None, None], whole.coords, np.float32(7.0))
+    canvas, order = some_rows()
+    base = logits(denoiser, canvas, order, inputs(denoiser, broken))
+    found = logits(denoiser, canvas, order, inputs(denoiser, changed(broken, coords=nonsense)))
+    np.testing.assert_allclose(found, base, atol=1e-6)
+    np.testing.assert_allclose(base[0, 4], base[1, 4], atol=1e-6)  # what the network says of any residue
+
+
+# Several models, compilation -----------------------------------------------------------------------------------------
+
+
+def test_models_are_averaged(denoiser: MPNNDenoiser):
+    canvas, order = some_rows()
+    one, other = structure(0), structure(1)
+    first, second, both, twice = (
+        logits(denoiser, canvas, order, inputs(denoiser, *models))
+        for models in ([one], [other], [one, other], [one] * 2)
     )
-    assert np.ptp(short) > 0.1
-    np.testing.assert_allclose(short, long, atol=2e-5)
+    np.testing.assert_allclose(twice, first, atol=1e-5)
+    np.testing.assert_allclose(both, (first + second) / 2, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_only_the_shape_matters(kind: Kind):
-    """The same after a rotation and a translation; another after a reflection."""
-    rotation, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))
-    rotation = (rotation * np.sign(np.linalg.det(rotation))).astype(np.float32)
-    denoiser, (canvas, order), here = network(kind), rows(), structure()
-
-    def moved(matrix: np.ndarray) -> np.ndarray:
-        shift = np.array([5.0, -3.0, 8.0], np.float32)
-        there = structure(coords=here.coords[:, BACKBONE] @ matrix + shift)
-        there.ligand_coords[:] = here.ligand_coords @ matrix + shift
-        return call(denoiser, canvas, order, encode(denoiser, there))[:, :LENGTH]
-
-    before = call(denoiser, canvas, order, encode(denoiser, here))[:, :LENGTH]
-    np.testing.assert_allclose(moved(rotation), before, atol=2e-4)
-    assert np.abs(moved(-rotation) - before).max() > 1e-2
+def test_structures_of_one_size_share_the_compiled_code():
+    denoiser = make()
+    canvas, order = some_rows()
+    first = logits(denoiser, canvas, order, inputs(denoiser))
+    calls = apply._cache_size()
+    second = logits(denoiser, canvas, order, inputs(denoiser, structure(5)))
+    assert apply._cache_size() == calls
+    assert np.abs(first - second).max() > 0.01
 
 
-def test_letters_that_came_later_are_not_seen(wide: MPNNDenoiser):
-    order = np.random.default_rng(2).permutation(LENGTH)
-    encoding = encode(wide, structure())
-    for at in (0, 4, 11):
-        np.testing.assert_array_equal(changed(wide, encoding, order, at), order > order[at])
+@pytest.mark.parametrize(("rows", "edges"), [(1, 10**9), (16, 5376), (16, 100), (7, 5376)])
+def test_rows_at_once_divides_the_rows(rows: int, edges: int):
+    assert rows % rows_at_once(rows, edges) == 0
+    assert rows_at_once(rows, edges) >= 1
 
 
-def test_given_letters_come_first(wide: MPNNDenoiser):
-    """All that came later see them; among themselves one sees the other, by a fixed order."""
-    encoding = encode(wide, structure())
-    order = np.where(np.arange(LENGTH) < 4, GIVEN, np.arange(LENGTH))
-    seen = np.stack([changed(wide, encoding, order, at) for at in range(4)])
-    assert seen[:, 4:].all()
-    among = seen[:, :4]
-    assert not np.diag(among).any()
-    assert (among ^ among.T)[~np.eye(4, dtype=bool)].all()
-    assert not changed(wide, encoding, order, 7)[:4].any()
+# Inputs --------------------------------------------------------------------------------------------------------------
 
 
-def test_open_positions_see_all_letters_and_not_each_other(wide: MPNNDenoiser):
-    encoding = encode(wide, structure())
-    canvas, order = rows(seed=4)
-    open = canvas[0] == PROTEIN.mask
-    assert 2 <= open.sum() <= LENGTH - 2
-    before = call(wide, canvas, order, encoding)[0, :LENGTH]
-    for at in np.flatnonzero(~open):
-        other = canvas.copy()
-        other[0, at] = (canvas[0, at] + 7) % 20
-        after = call(wide, other, order, encoding)[0, :LENGTH]
-        assert (np.abs(after - before).max(axis=-1) > 1e-6)[open].all()
-    # What stands after them in the order makes no difference either, so that one by one and at once agree.
-    one = np.flatnonzero(open)[0]
-    alone = np.where(np.arange(LENGTH) == one, OPEN - 1, order)
-    np.testing.assert_allclose(call(wide, canvas, alone, encoding)[0, one], before[one], atol=1e-6)
+def test_inserted_residues_take_a_number_of_their_own():
+    whole = changed(structure(chains=(6,)), number=np.array([50, 52, 52, 52, 53, 60], np.int32))
+    np.testing.assert_array_equal(residue_index(whole), [50, 52, 53, 54, 55, 62])
 
 
-def test_context_letters_are_seen_by_all(wide: MPNNDenoiser):
-    here = structure()
-    other = structure(coords=here.coords[:, BACKBONE])
-    letters = here.letters[:-1] + ("A" if here.letters[-1] != "A" else "W")
-    object.__setattr__(other, "letters", letters)
-    canvas, order = rows(length=LENGTH - 3)
-    first, second = (call(wide, canvas, order, encode(wide, each, around=3))[0, : LENGTH - 3] for each in (here, other))
-    assert (np.abs(first - second).max(axis=-1) > 1e-6).all()
+def test_nodes_are_the_canvas_then_padding_then_what_is_around():
+    whole = structure()
+    canvas, around = np.array([3, 1, 8]), np.array([12, 5])
+    found = make_inputs([whole], canvas, around, size=5, labels=np.array([2, 0, 1]))
+    nodes = np.array([3, 1, 8, 12, 5])
+    real = np.array([0, 1, 2, 5, 6])
+    np.testing.assert_array_equal(found.mask[0], np.isin(np.arange(7), real))
+    np.testing.assert_array_equal(found.backbone[0, real], whole.coords[nodes][:, BACKBONE])
+    np.testing.assert_array_equal(found.index[0, real], whole.number[nodes])
+    np.testing.assert_array_equal(found.chain[0, real], [0, 0, 0, 1, 0])
+    np.testing.assert_array_equal(found.around[0], PROTEIN.encode(whole.letters)[around])
+    np.testing.assert_array_equal(found.labels[0], [2, 0, 1, 0, 0, 0, 0])
+    assert found.atoms.shape == (1, 7, 0, 3)
+    with pytest.raises(InputError, match="3 residues do not fit on a canvas of 2"):
+        make_inputs([whole], canvas, around, size=2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_independent(kind: Kind):
-    denoiser, (canvas, order) = network(kind), rows(3)
-    encoding = encode(denoiser, structure())
-    together = call(denoiser, canvas, order, encoding)
-    for i in range(3):
-        alone = call(denoiser, canvas[i : i + 1], order[i : i + 1], encoding)
-        np.testing.assert_allclose(together[i, :LENGTH], alone[0, :LENGTH], atol=1e-5)
+def test_context_atoms_are_the_nearest_to_cb():
+    whole = structure(ligand=40)
+    n, ca, c = (whole.coords[:, place] for place in BACKBONE[:3])
+    cb = ca - 0.58273431 * np.cross(ca - n, c - ca) + 0.56802827 * (ca - n) - 0.54067466 * (c - ca)
+    everyone = np.arange(len(whole))
+    found = make_inputs([whole], everyone, np.arange(0), size=len(whole), atoms=5)
+    order = np.argsort(np.linalg.norm(whole.ligand_coords[None] - cb[:, None], axis=-1), axis=1)[:, :5]
+    np.testing.assert_array_equal(found.atoms[0], whole.ligand_coords[order])
+    np.testing.assert_array_equal(found.elements[0], whole.ligand_elements[order])
+    few = make_inputs([changed(whole, ligand_coords=whole.ligand_coords[:3], ligand_elements=np.array([1, 6, 8]))],
+                      everyone, np.arange(0), size=len(whole), atoms=5)  # fmt: skip
+    np.testing.assert_array_equal(np.sort(few.elements[0], axis=1), np.tile([0, 0, 0, 6, 8], (len(whole), 1)))
+    hidden = make_inputs([whole], everyone, np.arange(0), size=len(whole), atoms=5, ligands=False)
+    assert not hidden.elements.any()
 
 
-def test_models_are_averaged():
-    denoiser, (canvas, order) = network(), rows()
-    a, b = structure(), structure(coords=backbone(LENGTH, 9))
-    one, two, equal, mixed = (
-        call(denoiser, canvas, order, encode(denoiser, *models))[:, :LENGTH] for models in ([a], [b], [a, a], [a, b])
-    )
-    np.testing.assert_allclose(equal, one, atol=1e-5)
-    np.testing.assert_allclose(mixed, (one + two) / 2, atol=1e-5)
+def test_side_chains_that_stay_are_context_atoms():
+    whole = structure(ligand=0)
+    shown = np.array([4])
+    found = make_inputs([whole], np.arange(len(whole)), np.arange(0), size=len(whole), atoms=40, side_chains_of=shown)
+    elements = found.elements[0, 4]
+    assert np.count_nonzero(elements) == 31, "not N, CA, C, O, CB and OXT"
+    seen = {tuple(atom) for atom in found.atoms[0, 4][elements > 0]}
+    assert seen == {tuple(whole.coords[4, ATOMS.index(name)]) for name in ATOMS[5:36]}
+    assert sorted(elements[elements > 0]) == sorted({"C": 6, "N": 7, "O": 8, "S": 16}[name[0]] for name in ATOMS[5:36])
+    near = np.argsort(np.linalg.norm(whole.coords[:, 1] - whole.coords[4, 1], axis=-1))
+    assert found.elements[0, near[1]].any()
 
 
-def test_two_structures_of_one_size_share_a_compilation():
-    denoiser, (canvas, order) = network(seed=1), rows(2)
-    call(denoiser, canvas, order, encode(denoiser, structure()))
-    before = logits_of._cache_size()
-    call(denoiser, canvas, order, encode(denoiser, structure(seed=8)))
-    canvas, order = rows(2, length=LENGTH - 1)
-    call(denoiser, canvas, order, encode(denoiser, structure(LENGTH - 1, seed=9)))
-    assert logits_of._cache_size() == before
+def test_noise_has_its_size_and_its_seed():
+    whole = structure(chains=(400,), ligand=0)
+    everyone = np.arange(400)
+
+    def backbone(seed: int, count: int = 1) -> np.ndarray:
+        return make_inputs([whole] * count, everyone, np.arange(0), size=400, noise=0.2, seed=seed).backbone
+
+    shift = backbone(0)[0] - whole.coords[:, BACKBONE]
+    assert shift.std() == pytest.approx(0.2, abs=4 * 0.2 / np.sqrt(2 * shift.size))
+    np.testing.assert_array_equal(backbone(0), backbone(0))
+    assert np.abs(backbone(0) - backbone(1)).max() > 0.1
+    first, second = backbone(0, 2)
+    assert np.abs(first - second).max() > 0.1
 
 
-# Checkpoints.
+def test_noise_does_not_depend_on_padding():
+    whole = structure()
+    canvas, around = np.arange(LENGTH), np.arange(LENGTH, LENGTH + AROUND)
+    short, long = (make_inputs([whole], canvas, around, size=s, atoms=4, noise=0.3) for s in (LENGTH, LENGTH + 5))
+    real = np.flatnonzero(long.mask[0])
+    np.testing.assert_array_equal(short.backbone[0], long.backbone[0, real])
+    np.testing.assert_array_equal(short.atoms[0], long.atoms[0, real])
 
 
-def published(denoiser: MPNNDenoiser) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The network as the published files have it."""
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def checkpoint(denoiser: MPNNDenoiser) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The denoiser as the published code would save it."""
     tensors = {}
-    for name, leaf in flatten(denoiser.params).items():
+    for name, value in flatten(denoiser.params).items():
         module, part = name.rsplit(".", 1)
-        value = np.asarray(leaf)
+        value = np.asarray(value)
         tensors[f"{module}.{'bias' if part == 'bias' else 'weight'}"] = value.T if part == "kernel" else value
     config = denoiser.config
-    return tensors, {"num_edges": config.neighbours, "atom_context_num": config.atoms, "noise_level": config.noise}
+    meta = {"num_edges": config.neighbours, "noise_level": 0.2}
+    return tensors, meta | ({"atom_context_num": config.atoms} if config.kind == "ligand" else {})
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_published_tensors(kind: Kind):
-    denoiser = network(kind)
-    again = from_tensors(*published(denoiser), PROTEIN)
-    assert again.config == denoiser.config
-    jax.tree.map(np.testing.assert_array_equal, again.params, denoiser.params)
+def test_checkpoints_are_read_as_they_were(denoiser: MPNNDenoiser):
+    found = from_tensors(*checkpoint(denoiser), PROTEIN)
+    assert (found.config.kind, found.config.noise) == (denoiser.config.kind, 0.2)
+    canvas, order = some_rows()
+    base, read = (logits(model, canvas, order, inputs(model)) for model in (denoiser, found))
+    np.testing.assert_array_equal(base, read)
 
 
-def test_other_tensors_are_refused_in_one_line():
-    tensors, meta = published(network())
-
-    def refused(change: dict[str, np.ndarray | None], **entries: Any) -> str:
-        given = {name: value for name, value in {**tensors, **change}.items() if value is not None}
-        with pytest.raises(InputError) as error:
-            from_tensors(given, {**meta, **entries} if entries != {"num_edges": None} else {}, PROTEIN)
-        assert "\n" not in str(error.value)
-        return str(error.value)
-
-    assert refused({"W_e.weight": None}) == "the checkpoint lacks 'W_e.weight'"
-    assert "has 'other.weight', which no part of the network reads" in refused({"other.weight": np.ones(2, np.float32)})
-    assert refused({"W_e.bias": np.ones(3, np.float32)}) == "W_e.bias has shape (3,), the network's has (16,)"
-    for missing in (refused({"W_s.weight": None}), refused({}, num_edges=None)):
-        assert missing == "the file is no ProteinMPNN checkpoint: it lacks W_s.weight or num_edges"
+def _without(name: str) -> Callable[[dict, dict], Any]:
+    return lambda tensors, meta: tensors.pop(name)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_on_disk(kind: Kind, tmp_path: Path):
-    denoiser = network(kind)
-    save_model(tmp_path / "m", denoiser, notes={}, dtype="float32")
-    again = load_model(tmp_path / "m", PROTEIN)
-    assert isinstance(again, MPNNDenoiser)
-    assert again.config == denoiser.config
-    jax.tree.map(np.testing.assert_array_equal, again.params, denoiser.params)
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_without("W_s.weight"), "no ProteinMPNN checkpoint"),
+        (lambda tensors, meta: meta.pop("num_edges"), "no ProteinMPNN checkpoint"),
+        (_without("decoder_layers.1.W2.bias"), "lacks 'decoder_layers.1.W2.bias'"),
+        (lambda tensors, meta: tensors.update({"W_x.weight": np.zeros(3)}), "'W_x.weight'"),
+        (lambda tensors, meta: tensors.update({"W_out.bias": np.zeros(20)}), r"W_out.bias has shape \(20,\)"),
+    ],
+)
+def test_other_checkpoints_are_refused(damage: Callable[[dict, dict], Any], message: str):
+    tensors, meta = checkpoint(make())
+    damage(tensors, meta)
+    with pytest.raises(InputError, match=message) as caught:
+        from_tensors(tensors, meta, PROTEIN)
+    assert "\n" not in str(caught.value)
 
 
-def test_other_alphabets_and_configs_are_refused():
-    with pytest.raises(InputError, match="a ligand network reads atoms, others none"):
-        MPNNConfig(kind="ligand")
-    with pytest.raises(InputError, match="unknown kind 'ligands'; did you mean 'ligand'"):
-        MPNNConfig(kind="ligands")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(InputError, match="17 residues do not fit on a canvas of 16"):
-        make_inputs([structure(17)], np.arange(17), np.arange(0), size=16)
+def test_models_are_written_and_read(denoiser: MPNNDenoiser, tmp_path: Path):
+    save_model(tmp_path / "model", denoiser, notes={}, dtype="float32")
+    found = load_model(tmp_path / "model", PROTEIN)
+    assert isinstance(found, MPNNDenoiser)
+    assert found.config == denoiser.config
+    canvas, order = some_rows()
+    base, read = (logits(model, canvas, order, inputs(model)) for model in (denoiser, found))
+    np.testing.assert_array_equal(base, read)
 
 
-# The whole sampler.
+@pytest.mark.parametrize("options", [{"kind": "ligand"}, {"atoms": 3}, {"kind": "ca"}])
+def test_configs_that_make_no_sense_are_refused(options: dict[str, Any]):
+    with pytest.raises(InputError, match="kind"):
+        MPNNConfig(**options)
+    with pytest.raises(InputError, match="widht"):
+        MPNNConfig.from_dict({"widht": 3})
 
 
-@pytest.fixture(scope="module")
-def dimer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two helices of ten residues, chains A and B, as a PDB file without side chains."""
-    path = tmp_path_factory.mktemp("made") / "dimer.pdb"
-    lines = []
-    for chain, shift in (("A", 0.0), ("B", 9.0)):
-        for number, atoms in enumerate(backbone(10, ord(chain)) + np.float32([shift, 0.0, 0.0]), 1):
-            for name, (x, y, z) in zip(("N", "CA", "C", "O"), atoms, strict=True):
-                place = f"{x:8.3f}{y:8.3f}{z:8.3f}"
-                lines.append(f"ATOM  {len(lines) + 1:5d}  {name:<3} ALA {chain}{number:4d}    {place}  1.00  0.00")
-    path.write_text("\n".join([*lines, "END", ""]))
-    return path
-
-
-def sample(dimer: Path, **keys: Any) -> seqdiff.Designs:
-    given = {"model": network(seed=2), "structure": str(dimer), "n": 2, **keys}
-    designs = seqdiff.design(**given)
-    assert designs.satisfied == len(designs) == 2
-    assert all(len(sequence) == 20 for sequence in designs.sequences)
-    return designs
-
-
-def test_a_constraint(dimer: Path):
-    designs = sample(dimer, constraints=[{"forbid": {"letters": "ACDEFGHIKL"}}, {"fixed": {"B3": "W"}}])
-    for sequence in designs.sequences:
-        assert sequence[12] == "W"
-        assert not set(sequence) & set("ACDEFGHIKL")
-    assert [record.id for record in designs.records()][:2] == ["design_0000_A", "design_0000_B"]
-
-
-def test_ties_between_chains(dimer: Path):
-    designs = sample(dimer, constraints=[{"tied": {"chains": ["A", "B"]}}])
-    for sequence in designs.sequences:
-        assert sequence[:10] == sequence[10:]
-
-
-@pytest.mark.parametrize("planner", ["p2", "remdm"])
-def test_planners_that_reopen(dimer: Path, planner: str):
-    rules = [{"count": {"letters": "W", "min": 2, "max": 3}}]
-    designs = sample(dimer, constraints=rules, sampling={"planner": planner, "steps": 12})
-    assert all(2 <= sequence.count("W") <= 3 for sequence in designs.sequences)
-
-
-def test_drafts(dimer: Path):
-    rules = [{"fixed": {"A2": "P"}}]
-    designs = sample(dimer, constraints=rules, sampling={"planner": "random", "drafts": 5, "steps": 20})
-    assert {sequence[1] for sequence in designs.sequences} == {"P"}
-
-
-def test_context_and_letters_that_stay(dimer: Path):
-    structure = {"file": str(dimer), "design": "A", "fixed": "A1-3"}
-    designs = seqdiff.design(model=network(), structure=structure, n=2, sampling={"steps": 4})
-    assert all(len(sequence) == 10 and sequence.startswith("AAA") for sequence in designs.sequences)
-    assert all(0.0 <= design.recovery <= 1.0 for design in designs)
+def test_a_structure_is_needed():
+    canvas, order = (jnp.asarray(x) for x in some_rows())
+    with pytest.raises(InputError, match="structure"):
+        make()(canvas, canvas <= PROTEIN.mask, jnp.zeros(ROWS), order=order)

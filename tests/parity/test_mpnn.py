@@ -10,7 +10,6 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -122,7 +121,7 @@ def their_logits(
         return network.score(features, use_sequence=True)["logits"][0, :, :20].numpy()
 
 
-@partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # real sizes run longer than they compile
+@jax.jit
 def our_logits(denoiser: MPNNDenoiser, canvas: jax.Array, order: jax.Array, inputs: MPNNInputs) -> jax.Array:
     return denoiser(canvas, canvas <= PROTEIN.mask, jnp.zeros(len(canvas)), denoiser.encode(inputs), order=order)
 
