@@ -82,8 +82,12 @@ def _designs(designs: Designs) -> str:
     for design in designs:
         found = properties(design.sequence)
         row = [design.id, str(len(design.sequence)), f"{design.score:.3f}", str(design.calls)]
+        row += [] if design.recovery is None else [f"{design.recovery:.3f}"]
+        row += [f"{value:.3g}" for title, value in design.goals.items() if title not in _PROPERTIES]
         rows.append([*row, *(f"{found[name]:.2f}" for name in _PROPERTIES), "yes" if design.ok else "NO"])
-    return _table(("id", "length", "score", "NFE", *_PROPERTIES.values(), "satisfied"), rows)
+    native = ("recovery",) if designs.spec.structure else ()
+    goals = [title for title in designs[0].goals if title not in _PROPERTIES] if len(designs) else []
+    return _table(("id", "length", "score", "NFE", *native, *goals, *_PROPERTIES.values(), "satisfied"), rows)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -21,16 +21,23 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
         kept = sum(design.verdicts[n].ok for design in designs)
         table.add_row(str(row["constraint"]), str(row["route"]), str(row["states"]), f"{kept} of {len(designs)}")
     console.print(table)
-    listing = _table("id", ("length", "right"), ("score", "right"), ("NFE", "right"))
+    recovers = designs.spec.structure is not None
+    native = [("recovery", "right")] if recovers else []
+    listing = _table("id", ("length", "right"), ("score", "right"), *native, ("NFE", "right"))
     for column in listing.columns:
         column.no_wrap, column.min_width = True, len(str(column.header))
     listing.columns[0].min_width = len(designs[0].id)
     listing.add_column("sequence", no_wrap=True, overflow="ellipsis")
     for design in designs[:8]:
-        listing.add_row(design.id, str(len(design.sequence)), f"{design.score:.3f}", str(design.calls), design.sequence)
+        cells = [design.id, str(len(design.sequence)), f"{design.score:.3f}"]
+        cells += [] if design.recovery is None else [f"{design.recovery:.2f}"]
+        listing.add_row(*cells, str(design.calls), "/".join(designs.spec.by_chain(design.sequence).values()))
     console.print(listing)
     if len(designs) > 8:
         console.print(f"... and {len(designs) - 8} more")
+    if recovers:
+        mean = sum(design.recovery or 0.0 for design in designs) / len(designs)
+        console.print(f"mean recovery of the structure's own letters: {mean:.3f}", highlight=False)
     if designs.spec.sampling.particles > 1:
         smallest = min(design.ess for design in designs)
         console.print(f"smallest effective share of the particles on the way: {smallest:.2f}", highlight=False)
