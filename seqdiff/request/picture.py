@@ -33,6 +33,7 @@ def to_svg(designs: Designs, limit: int = 48) -> str:
     ]
     for i, design in enumerate(shown):
         parts += _row(designs, design, TOP + i * ROW)
+    parts += _chains(designs, TOP + len(shown) * ROW)
     parts += _legend(height - 16)
     return "\n".join([*parts, "</svg>\n"])
 
@@ -42,6 +43,20 @@ def _ruler(longest: int) -> list[str]:
     return [
         f'<text x="{LEFT + (p - 0.5) * CELL}" y="{TOP - 12}" fill="#777" text-anchor="middle">{p}</text>' for p in marks
     ]
+
+
+def _chains(designs: Designs, bottom: int) -> list[str]:
+    """Names of the chains over their starts, and a line between them, where there are several."""
+    places, parts = designs.spec.places, []
+    if places is None or len(places.chains) == 1:
+        return parts
+    for chain in places.chains:
+        first, _ = places.span(chain)
+        x = LEFT + (first - 1) * CELL
+        parts.append(f'<text x="{x + 1}" y="{TOP - 1}" fill="#333" font-weight="bold">{escape(chain)}</text>')
+        if first > 1:
+            parts.append(f'<line x1="{x}" x2="{x}" y1="{TOP - 9}" y2="{bottom}" stroke="#222" stroke-width="1.2"/>')
+    return parts
 
 
 def _row(designs: Designs, design: Design, y: int) -> list[str]:

@@ -85,7 +85,8 @@ class Target:
         try:
             structures = read_structure(path, models=models or None, chain_ids=chain_ids)
         except InputError as error:
-            raise InputError(f"{error}; or, to take letters from it, 'structure' needs 'contig' beside it") from None
+            hint = "; or, to take letters from it, 'structure' needs 'contig' beside it" if path.is_file() else ""
+            raise InputError(f"{error}{hint}") from None
         if not models and len(structures) == 1:
             models = (structures[0].model,)
         first = structures[0]
