@@ -79,26 +79,29 @@ class Timed:
         designs: what came out.
         first: seconds until the first batch was there, compilation included.
         batch: median seconds of the batches after it; nan if there was one only.
+        core: median processor seconds of the same batches, or of the first if there was one only.
     """
 
     designs: Designs
     first: float
     batch: float
+    core: float
 
 
 def timed(problem: Problem, model: Denoiser) -> Timed:
     """Run a problem with a stopwatch on its batches; the independent check of each design is part of the time."""
-    ticks: list[float] = []
+    ticks: list[tuple[float, float]] = []
 
     def progress(stage: str, done: int) -> None:
         if stage in ("compiling the sampler", "sampling"):
-            ticks.append(time.perf_counter())
+            ticks.append((time.perf_counter(), time.process_time()))
 
     designs = run(problem, model, progress)
     if designs.stopped:
         raise SeqdiffError(designs.stopped)
-    gaps = np.diff(ticks)
-    return Timed(designs, float(gaps[0]), float(np.median(gaps[1:])) if len(gaps) > 1 else float("nan"))
+    gaps = np.diff(np.array(ticks), axis=0)
+    later = np.median(gaps[1:], axis=0) if len(gaps) > 1 else np.array([np.nan, gaps[0, 1]])
+    return Timed(designs, float(gaps[0, 0]), float(later[0]), float(later[1]))
 
 
 def options(words: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,8 @@
 with fewer and fewer decoder calls and with the default planner. ``antiberty``: the task of :mod:`.antibody` without
 rules, our loop and the same loop over the BERT of ``transformers``, eleven forward passes each. ``memory``: ProteinMPNN
 on ideal helices, a process for each length. Everything is warmed up; seconds of the first call, compilation included,
-stand apart.
+stand apart. Rates are per processor second, which other programs on the machine disturb less; compare them on one core
+(``taskset -c 0``), where torch does not wait for threads by spinning.
 """
 
 import importlib
@@ -46,14 +47,15 @@ REPEATS = 2
 STEPS = (16, 27, 53, 106)
 
 
-def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, float]:
-    """Seconds of the first call and of the fastest of those after it; results are waited for."""
-    spent = []
+def seconds(call: Callable[[], Any], repeats: int = REPEATS) -> tuple[float, float, float]:
+    """Seconds of the first call; seconds and processor seconds of the fastest after it. Results are waited for."""
+    wall, core = [], []
     for _ in range(repeats + 1):
-        started = time.perf_counter()
+        started, used = time.perf_counter(), time.process_time()
         jax.block_until_ready(call())
-        spent.append(time.perf_counter() - started)
-    return spent[0], min(spent[1:])
+        wall.append(time.perf_counter() - started)
+        core.append(time.process_time() - used)
+    return wall[0], min(wall[1:]), min(core[1:])
 
 
 def colabdesign_sampler(wheels: str, path: Path) -> Callable[[int, int], Any]:
@@ -111,8 +113,8 @@ def mpnn(structures: str, wheels: str, batch: int, add: Callable[[Row], None]) -
     features = reference.features(path, "A")
     length = features["S"].shape[1]
 
-    def row(way: str, calls: float, first: float, spent: float) -> None:
-        add({"way": way, "calls": calls, "first": first, "seconds": spent, "rate": batch / spent})
+    def row(way: str, calls: float, first: float, spent: float, core: float) -> None:
+        add({"way": way, "calls": calls, "first": first, "seconds": spent, "core": core, "rate": batch / core})
 
     row("published (torch)", length, *seconds(lambda: reference.sample(features, batch, 0)))
     try:
@@ -129,7 +131,7 @@ def mpnn(structures: str, wheels: str, batch: int, add: Callable[[Row], None]) -
         # The number of steps is an argument of the compiled loop: one step compiles it for all.
         first = timed(problem(path, "A", [], batch, sampling | {"steps": 1}), denoiser).first
         found = timed(problem(path, "A", [], batch, sampling | {"steps": steps}), denoiser)
-        row(name, float(np.mean([design.calls for design in found.designs])), first, found.first)
+        row(name, float(np.mean([design.calls for design in found.designs])), first, found.first, found.core)
 
 
 def torch_loop(wheels: str) -> Callable[[int], list[str]]:
@@ -170,22 +172,24 @@ def torch_loop(wheels: str) -> Callable[[int], list[str]]:
 def antiberty(wheels: str, batch: int, add: Callable[[Row], None]) -> None:
     """Sequences per second of the antibody task."""
     loop = torch_loop(wheels)
-    first, spent = seconds(lambda: loop(batch))
-    add({"way": "transformers (torch)", "calls": CALLS, "first": first, "seconds": spent, "rate": batch / spent})
+
+    def row(way: str, first: float, spent: float, core: float) -> None:
+        add({"way": way, "calls": CALLS, "first": first, "seconds": spent, "core": core, "rate": batch / core})
+
+    row("transformers (torch)", *seconds(lambda: loop(batch)))
     found = timed(antibody.problem([], (REPEATS + 1) * batch, batch), load("antiberty"))
-    rate = batch / found.batch
-    add({"way": "ours", "calls": CALLS, "first": found.first, "seconds": found.batch, "rate": rate})
+    row("ours", found.first, found.batch, found.core)
 
 
 def helix(length: int) -> Structure:
     """An ideal alpha helix (phi -57, psi -47 degrees; bond geometry of Engh and Huber 1991) of unknown residues."""
     phi, psi, omega = -57.0, -47.0, 180.0
     chain = [np.array([0.0, 0.0, 0.0]), np.array([1.458, 0.0, 0.0]), np.array([2.009, 1.424, 0.0])]
-    oxygens = [place(*chain[-3:], 1.231, 120.1, psi + 180.0)]
+    oxygens = [place(chain[-3:], 1.231, 120.1, psi + 180.0)]
     for _ in range(length - 1):
         for bond, angle, torsion in ((1.329, 117.2, psi), (1.458, 121.7, omega), (1.525, 111.0, phi)):
-            chain.append(place(*chain[-3:], bond, angle, torsion))
-        oxygens.append(place(*chain[-3:], 1.231, 120.1, psi + 180.0))
+            chain.append(place(chain[-3:], bond, angle, torsion))
+        oxygens.append(place(chain[-3:], 1.231, 120.1, psi + 180.0))
     coords, present = np.zeros((length, len(ATOMS), 3), np.float32), np.zeros((length, len(ATOMS)), bool)
     coords[:, BACKBONE] = np.concatenate([np.reshape(chain, (length, 3, 3)), np.array(oxygens)[:, None]], axis=1)
     present[:, BACKBONE] = True
@@ -203,15 +207,9 @@ def helix(length: int) -> Structure:
     )
 
 
-def place(
-    a: Float[np.ndarray, "3"],
-    b: Float[np.ndarray, "3"],
-    c: Float[np.ndarray, "3"],
-    bond: float,
-    angle: float,
-    torsion: float,
-) -> Float[np.ndarray, "3"]:
-    """The atom bonded to ``c`` with that angle b-c-d and torsion a-b-c-d, in Angstrom and degrees."""
+def place(atoms: Sequence[Float[np.ndarray, "3"]], bond: float, angle: float, torsion: float) -> Float[np.ndarray, "3"]:
+    """The atom d bonded to the last of a, b and c with angle b-c-d and torsion a-b-c-d, in Angstrom and degrees."""
+    a, b, c = atoms
     angle, torsion = np.radians(angle), np.radians(torsion)
     along = (c - b) / np.linalg.norm(c - b)
     normal = np.cross(b - a, along)
@@ -226,13 +224,13 @@ def one_length(length: int, batch: int) -> Row:
     denoiser: Any = load("proteinmpnn")
     before = _peak_mib()
     inputs = make_inputs([helix(length)], np.arange(length), np.array([], int), size=length)
-    encode_first, encode = seconds(lambda: denoiser.encode(inputs))
+    encode_first, encode, _ = seconds(lambda: denoiser.encode(inputs))
     encoding = denoiser.encode(inputs)
     canvas = jnp.full((batch, length), PROTEIN.mask, jnp.int32)
     order = jnp.full((batch, length), OPEN, jnp.int32)
     call = jax.jit(type(denoiser).__call__)
     given = (denoiser, canvas, jnp.ones((batch, length), bool), jnp.ones(batch), encoding)
-    decode_first, decode = seconds(lambda: call(*given, order=order))
+    decode_first, decode, _ = seconds(lambda: call(*given, order=order))
     return {
         "length": length,
         "encode": encode,
@@ -266,10 +264,12 @@ def report(part: str, rows: Sequence[Row]) -> Table:
             figures = (f"{row[key]:.2f}" for key in ("encode", "call", "first"))
             table.add_row(str(row["length"]), *figures, f"{row['before']:.0f}", f"{row['peak']:.0f}")
         return table
-    table = Table("sampler", "network calls", "first call s", "s a batch", "sequences a second", "ratio", box=None)
+    table = Table(
+        "sampler", "network calls", "first call s", "s a batch", "core s", "sequences a core s", "ratio", box=None
+    )
     for row in rows:
         if "rate" in row:
-            figures = (f"{row['first']:.1f}", f"{row['seconds']:.2f}", f"{row['rate']:.2f}")
+            figures = (f"{row['first']:.1f}", f"{row['seconds']:.2f}", f"{row['core']:.2f}", f"{row['rate']:.2f}")
             table.add_row(row["way"], f"{row['calls']:.0f}", *figures, f"{row['rate'] / rows[0]['rate']:.2f}")
         else:
             table.add_row(row["way"])

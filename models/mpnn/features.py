@@ -127,7 +127,7 @@ class Features(nnx.Module):
 
 
 def element_features(elements: Int[Array, "N A"]) -> Float[Array, "N A 147"]:
-    """One-hot element, group and period of the periodic table; zeros of all three for no atom."""
+    """One-hot element, group and period of the periodic table; class 0 of all three for no atom."""
     groups, periods = (jnp.asarray(table) for table in periodic_table())
     kinds = ((elements, ELEMENTS), (groups[elements], GROUPS), (periods[elements], PERIODS))
     return jnp.concatenate([jax.nn.one_hot(value, size) for value, size in kinds], axis=-1)

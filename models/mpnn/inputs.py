@@ -70,7 +70,8 @@ def make_inputs(
         side_chains_of: indices of residues whose side chains are among them; None for none.
         labels: membrane class of each residue of the canvas; 0 where none is given, and around it.
         noise: standard deviation of the noise on coordinates, in Angstrom.
-        seed: of the noise; each model has its own.
+        seed: of the noise, which belongs to the residues of the structure, however the canvas is laid out and padded;
+            each model has its own.
 
     Raises:
         InputError: the canvas is smaller than its residues.
@@ -90,8 +91,8 @@ def make_inputs(
             shown = np.isin(nodes, [] if side_chains_of is None else side_chains_of) & mask
             near, elements = _context(structure, nodes, backbone, mask, shown, atoms, ligands)
         if noise:
-            backbone = backbone + rng.normal(0.0, noise, backbone.shape).astype(np.float32)
-            near = near + rng.normal(0.0, noise, near.shape).astype(np.float32)
+            shift = rng.normal(0.0, noise, (len(structure), 4 + atoms, 3)).astype(np.float32)[nodes]
+            backbone, near = backbone + shift[:, :4], near + shift[:, 4:]
         membrane = np.zeros(len(nodes), np.int32)
         membrane[: len(canvas)] = 0 if labels is None else labels
         parts.append(

@@ -89,6 +89,6 @@ def test_helix_has_the_rise_and_hydrogen_bonds_of_one() -> None:
 
 def test_seconds_keeps_the_first_call_apart() -> None:
     calls: list[int] = []
-    first, rest = foreign_speed.seconds(lambda: calls.append(0), repeats=3)
+    spent = foreign_speed.seconds(lambda: calls.append(0), repeats=3)
     assert len(calls) == 4
-    assert min(first, rest) >= 0
+    assert min(spent) >= 0

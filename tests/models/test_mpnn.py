@@ -21,7 +21,9 @@ from seqdiff.models.store import flatten, load_model, save_model
 
 KINDS: dict[str, dict[str, Any]] = {"protein": {}, "ligand": {"atoms": 4}, "membrane": {}}
 LENGTH, AROUND, SIZE = 11, 6, 13
-ROWS = 3
+ROWS = LENGTH + 1
+MANY = 40
+"""Neighbours, more than there are residues."""
 
 
 def structure(seed: int = 0, chains: tuple[int, ...] = (LENGTH, AROUND), ligand: int = 9) -> Structure:
@@ -52,7 +54,7 @@ def changed(whole: Structure, **fields: Any) -> Structure:
 
 def make(kind: str = "protein", neighbours: int = 6) -> MPNNDenoiser:
     """A small network in which every parameter matters."""
-    config = MPNNConfig(kind=kind, neighbours=neighbours, width=20, depth=2, **KINDS[kind])  # pyright: ignore
+    config = MPNNConfig(kind=kind, neighbours=neighbours, width=20, depth=2, noise=0.2, **KINDS[kind])  # pyright: ignore
     denoiser = init_mpnn(config, PROTEIN, seed=1)
     leaves, tree = jax.tree.flatten(denoiser.params)
     keys = jax.random.split(jax.random.key(0), len(leaves))
@@ -112,16 +114,16 @@ def denoiser(request: pytest.FixtureRequest) -> MPNNDenoiser:
 
 
 def test_a_letter_changes_what_comes_after_it_and_nothing_else():
-    denoiser = make(neighbours=LENGTH + AROUND)
+    denoiser = make(neighbours=MANY)
     given = inputs(denoiser)
     canvas, order = (x[:1] for x in some_rows())
     number = np.arange(LENGTH)
-    variants = np.repeat(canvas, LENGTH, axis=0)
+    variants = np.repeat(canvas, ROWS, axis=0)
     variants[number, number] = (variants[number, number] + 1) % 20  # an open position is given a letter ...
-    orders = np.repeat(order, LENGTH, axis=0)
+    orders = np.repeat(order, ROWS, axis=0)
     orders[number, number] = np.where(orders[number, number] == OPEN, 9, orders[number, number])  # ... last of all
-    base = logits(denoiser, canvas, order, given)[0]
-    moved = np.abs(logits(denoiser, variants, orders, given) - base).max(axis=-1) > 1e-5
+    found = logits(denoiser, variants, orders, given)
+    moved = np.abs(found[:-1] - found[-1:]).max(axis=-1) > 1e-5
     known, open = canvas[0] < PROTEIN.mask, canvas[0] == PROTEIN.mask
     for j in number[known]:
         np.testing.assert_array_equal(moved[j, open], True)
@@ -144,7 +146,7 @@ def test_open_positions_do_not_see_their_own_or_each_others_tokens():
 
 
 def test_everything_sees_the_letters_around():
-    denoiser = make(neighbours=LENGTH + AROUND)
+    denoiser = make(neighbours=MANY)
     canvas, order = some_rows()
     whole = structure()
     last = "A" if whole.letters[-1] != "A" else "C"
@@ -158,14 +160,14 @@ def test_everything_sees_the_letters_around():
 
 def test_padding_does_not_matter(denoiser: MPNNDenoiser):
     canvas, order = some_rows()
-    base, found = (logits(denoiser, canvas, order, inputs(denoiser, size=size)) for size in (LENGTH, LENGTH + 16))
+    base, found = (logits(denoiser, canvas, order, inputs(denoiser, size=size)) for size in (SIZE, SIZE + 16))
     np.testing.assert_allclose(found, base, atol=2e-5)
 
 
 def test_more_neighbours_than_residues():
-    denoiser = make(neighbours=40)
+    denoiser = make(neighbours=MANY)
     canvas, order = some_rows()
-    base, found = (logits(denoiser, canvas, order, inputs(denoiser, size=size)) for size in (LENGTH, LENGTH + 40))
+    base, found = (logits(denoiser, canvas, order, inputs(denoiser, size=size)) for size in (SIZE, SIZE + 40))
     np.testing.assert_allclose(found, base, atol=2e-5)
 
 
@@ -186,8 +188,9 @@ def test_rows_do_not_interact(denoiser: MPNNDenoiser):
     canvas, order = some_rows()
     given = inputs(denoiser)
     together = logits(denoiser, canvas, order, given)
-    alone = np.concatenate([logits(denoiser, canvas[i : i + 1], order[i : i + 1], given) for i in range(ROWS)])
-    np.testing.assert_allclose(together, alone, atol=1e-5)
+    for i in range(3):
+        alone = logits(denoiser, np.tile(canvas[i], (ROWS, 1)), np.tile(order[i], (ROWS, 1)), given)
+        np.testing.assert_allclose(alone, np.tile(together[i], (ROWS, 1, 1)), atol=1e-5)
 
 
 def test_a_residue_without_backbone_is_not_there(denoiser: MPNNDenoiser):
@@ -206,7 +209,8 @@ def test_a_residue_without_backbone_is_not_there(denoiser: MPNNDenoiser):
 # Several models, compilation -----------------------------------------------------------------------------------------
 
 
-def test_models_are_averaged(denoiser: MPNNDenoiser):
+def test_models_are_averaged():
+    denoiser = make()
     canvas, order = some_rows()
     one, other = structure(0), structure(1)
     first, second, both, twice = (
@@ -328,10 +332,8 @@ def checkpoint(denoiser: MPNNDenoiser) -> tuple[dict[str, np.ndarray], dict[str,
 
 def test_checkpoints_are_read_as_they_were(denoiser: MPNNDenoiser):
     found = from_tensors(*checkpoint(denoiser), PROTEIN)
-    assert (found.config.kind, found.config.noise) == (denoiser.config.kind, 0.2)
-    canvas, order = some_rows()
-    base, read = (logits(model, canvas, order, inputs(model)) for model in (denoiser, found))
-    np.testing.assert_array_equal(base, read)
+    assert found.config == denoiser.config
+    jax.tree.map(np.testing.assert_array_equal, found, denoiser)
 
 
 def _without(name: str) -> Callable[[dict, dict], Any]:
@@ -361,9 +363,7 @@ def test_models_are_written_and_read(denoiser: MPNNDenoiser, tmp_path: Path):
     found = load_model(tmp_path / "model", PROTEIN)
     assert isinstance(found, MPNNDenoiser)
     assert found.config == denoiser.config
-    canvas, order = some_rows()
-    base, read = (logits(model, canvas, order, inputs(model)) for model in (denoiser, found))
-    np.testing.assert_array_equal(base, read)
+    jax.tree.map(np.testing.assert_array_equal, found, denoiser)
 
 
 @pytest.mark.parametrize("options", [{"kind": "ligand"}, {"atoms": 3}, {"kind": "ca"}])

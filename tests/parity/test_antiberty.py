@@ -24,7 +24,10 @@ from seqdiff.request.weights import get_weights
 
 WHEELS = os.environ.get("SEQDIFF_WHEELS", "")
 FILES = ("AntiBERTy_md_smooth/config.json", "vocab.txt", "AntiBERTy_md_smooth/pytorch_model.bin")
-HEAVY = "EVQLVESGGGLVQPGGSLRLSCAASGFNIKDTYIHWVRQAPGKGLEWVARIYPTNGYTRYADSVKGRFTISADTSKNTAYLQMNSLRAEDTAVYYCSRWGGDGFYAMDYWGQGTLVTVSS"
+HEAVY = (
+    "EVQLVESGGGLVQPGGSLRLSCAASGFNIKDTYIHWVRQAPGKGLEWVARIYPTNGYTRYADSVKGRFTI"
+    "SADTSKNTAYLQMNSLRAEDTAVYYCSRWGGDGFYAMDYWGQGTLVTVSS"
+)
 LIGHT = "DIQMTQSPSSLSASVGDRVTITCRASQDVNTAVAWYQQKPGKAPKLLIYSASFLYSGVPSRFSGSRSGTDFTLTISSLQPEDFATYYCQQHYTTPPTFGQGTKVEIK"
 
 pytestmark = [
@@ -62,8 +65,10 @@ def theirs(wheel: Path) -> Iterator[SimpleNamespace]:
         network = importlib.import_module("antiberty.model.AntiBERTy")
         with zipfile.ZipFile(wheel) as files:
             config, vocabulary, weights = (files.read(f"antiberty/trained_models/{name}") for name in FILES)
+        # Their class does not call ``post_init``, which sets this in the installed version of Transformers.
+        network.AntiBERTy.all_tied_weights_keys = {}
         model = network.AntiBERTy(transformers.BertConfig.from_dict(json.loads(config)))
-        tensors = torch.load(io.BytesIO(weights), weights_only=True)
+        tensors = torch.load(io.BytesIO(weights), weights_only=True, map_location="cpu")
         left = model.load_state_dict(tensors, strict=False)
         assert not left.missing_keys
         ids = {token: i for i, token in enumerate(vocabulary.decode().split())}
