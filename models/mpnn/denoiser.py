@@ -72,12 +72,14 @@ class MPNNDenoiser:
         letters = jnp.where(known, canvas, 0)
 
         def row(given: tuple[Array, Array, Array]) -> Float[Array, "length vocab"]:
-            logits = jax.vmap(network.decode, in_axes=(0, None, None, None))(conditions, *given)
-            return jnp.mean(logits, axis=0)[:, : len(self.alphabet)]
+            if models == 1:
+                # Not mapped over: an axis of one costs as much again.
+                return network.decode(jax.tree.map(lambda leaf: leaf[0], conditions), *given)
+            return jnp.mean(jax.lax.map(lambda model: network.decode(model, *given), conditions), axis=0)
 
-        models, _, neighbours = conditions.near.shape[-3:]
-        chunk = rows_at_once(len(canvas), models * canvas.shape[1] * neighbours)
-        return jax.lax.map(row, (letters, known, order), batch_size=chunk)
+        models, size, neighbours = conditions.near.shape
+        chunk = rows_at_once(len(canvas), size * neighbours)
+        return jax.lax.map(row, (letters, known, order), batch_size=chunk)[..., : len(self.alphabet)]
 
 
 def rows_at_once(rows: int, edges: int) -> int:
