@@ -125,6 +125,7 @@ def mpnn(structures: str, wheels: str, batch: int, add: Callable[[Row], None]) -
     denoiser = load("proteinmpnn")
     for name, planner, steps in (
         ("ours, default planner", "entropy_bound", 32),
+        ("ours, entropy_bound with gamma 1", {"entropy_bound": {"gamma": 1.0}}, 32),
         *((f"ours, random order, {steps} steps", "random", steps) for steps in STEPS),
     ):
         sampling = {"planner": planner, "batch": batch}
