@@ -32,7 +32,7 @@ def norm(width: int, rngs: nnx.Rngs) -> nnx.LayerNorm:
 
 
 def with_cb(backbone: Float[Array, "N 4 3"]) -> Float[Array, "N 5 3"]:
-    """N, CA, C, O and the virtual CB."""
+    """N, CA, C, O and CB at its ideal place (coefficients of Dauparas et al. 2022)."""
     n, ca, c = backbone[:, 0], backbone[:, 1], backbone[:, 2]
     b, d = ca - n, c - ca
     cb = -0.58273431 * jnp.cross(b, d) + 0.56802827 * b - 0.54067466 * d + ca

@@ -7,11 +7,13 @@ backbone, a residue index and a chain; a ligand network is also given the atoms 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from seqdiff.core.errors import InputError
 from seqdiff.core.structure import ATOMS, BACKBONE, UNKNOWN, Structure
+from seqdiff.models.mpnn.features import with_cb
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY" + UNKNOWN
 SIDE_CHAIN = slice(5, 36)
@@ -124,13 +126,6 @@ def _chain_numbers(structure: Structure) -> Int[np.ndarray, "L"]:
     return np.array([at[name] for name in structure.chain], np.int32)
 
 
-def virtual_cb(backbone: Float[np.ndarray, "N 4 3"]) -> Float[np.ndarray, "N 3"]:
-    """CB at its ideal place (coefficients of Dauparas et al. 2022)."""
-    n, ca, c = backbone[:, 0], backbone[:, 1], backbone[:, 2]
-    b, d = ca - n, c - ca
-    return -0.58273431 * np.cross(b, d) + 0.56802827 * b - 0.54067466 * d + ca
-
-
 def _context(
     structure: Structure,
     nodes: Int[np.ndarray, "N"],
@@ -141,7 +136,7 @@ def _context(
     ligands: bool,
 ) -> tuple[Float[np.ndarray, "N A 3"], Int[np.ndarray, "N A"]]:
     """The atoms nearest to each residue's CB: ligand atoms, and side chains of the residues shown nearby."""
-    cb = virtual_cb(backbone)
+    cb = np.asarray(with_cb(jnp.asarray(backbone)))[:, -1]
     seen = structure.ligand_elements > 1
     coords, elements = structure.ligand_coords[seen & ligands], structure.ligand_elements[seen & ligands]
     near, kinds = _nearest(cb, mask, np.tile(coords, (len(nodes), 1, 1)), np.tile(elements, (len(nodes), 1)), atoms)
