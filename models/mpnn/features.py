@@ -91,13 +91,13 @@ class Features(nnx.Module):
         self.norm_y_edges = norm(width, rngs) if ligand else None
 
     def edges(
-        self, atoms: Float[Array, "N 5 3"], index: Int[Array, "N"], chain: Int[Array, "N"], near: Int[Array, "N K"]
+        self, atoms: Float[Array, "N 5 3"], number: Int[Array, "N"], chain: Int[Array, "N"], near: Int[Array, "N K"]
     ) -> Float[Array, "N K D"]:
         """Features of each residue and its neighbours: 25 distances between atoms, and the offset along the chain."""
         first, second = (jnp.array(ends) for ends in zip(*PAIRS, strict=True))
         here, there = atoms[:, None, first], atoms[near][:, :, second]
         bins = radial(distance(here, there)).reshape(*near.shape, -1)
-        place = self.embeddings(index[:, None] - index[near], chain[:, None] == chain[near])
+        place = self.embeddings(number[:, None] - number[near], chain[:, None] == chain[near])
         return self.norm_edges(self.edge_embedding(jnp.concatenate([place, bins], axis=-1)))
 
     def labels(self, labels: Int[Array, "N"]) -> Float[Array, "N D"]:

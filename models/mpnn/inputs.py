@@ -29,7 +29,7 @@ class MPNNInputs(NamedTuple):
     Attributes:
         backbone: N, CA, C and O in Angstrom.
         mask: nodes that are residues with a whole backbone.
-        index: residue numbers, in steps of at least 1 along a chain.
+        number: residue numbers, in steps of at least 1 along a chain.
         chain: number of the chain.
         around: letters of the nodes around the canvas, ids of :data:`LETTERS`.
         labels: membrane class of each node.
@@ -39,7 +39,7 @@ class MPNNInputs(NamedTuple):
 
     backbone: Float[np.ndarray, "*M N 4 3"]
     mask: Bool[np.ndarray, "*M N"]
-    index: Int[np.ndarray, "*M N"]
+    number: Int[np.ndarray, "*M N"]
     chain: Int[np.ndarray, "*M N"]
     around: Int[np.ndarray, "*M C"]
     labels: Int[np.ndarray, "*M N"]
@@ -101,7 +101,7 @@ def make_inputs(
             MPNNInputs(
                 backbone=backbone,
                 mask=mask,
-                index=np.where(real, residue_index(structure)[nodes], 0).astype(np.int32),
+                number=np.where(real, residue_index(structure)[nodes], 0).astype(np.int32),
                 chain=np.where(real, _chain_numbers(structure)[nodes], -1).astype(np.int32),
                 around=np.array([LETTERS.index(structure.letters[i]) for i in around], np.int32),
                 labels=membrane,

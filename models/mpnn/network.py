@@ -21,6 +21,8 @@ from seqdiff.models.mpnn.features import Features, linear, nearest, norm, with_c
 from seqdiff.models.mpnn.inputs import MPNNInputs
 
 MESSAGE_SCALE = 30.0
+CONTEXT_NODES = 64
+"""Residues whose context atoms are looked at together: pairs of atoms take the most memory of all."""
 
 
 def gelu(x: Array) -> Array:
@@ -86,9 +88,7 @@ class Layer(nnx.Module):
     ) -> Float[Array, "*n D"]:
         """New node states from what reaches W1 of each edge, its bias included, and the weight of each edge."""
         inner = jnp.sum(weight * gelu(self.W2(gelu(before))), axis=-2)
-        message = inner @ self.W3.kernel[...] + jnp.sum(weight, axis=-2) * self.W3.bias[...].reshape(
-            (1,) * (inner.ndim - 1) + (-1,)
-        )
+        message = inner @ self.W3.kernel[...] + jnp.sum(weight, axis=-2) * _bias(self.W3, inner)
         h = self.norm1(h + message / MESSAGE_SCALE)
         return self.norm2(h + self.dense(h))
 
@@ -98,6 +98,7 @@ def _part(layer: nnx.Linear, number: int, x: Float[Array, "*n D"], width: int) -
 
 
 def _bias(layer: nnx.Linear, like: Array) -> Array:
+    assert layer.bias is not None
     return layer.bias[...].reshape((1,) * (like.ndim - 1) + (-1,))
 
 
@@ -130,21 +131,24 @@ class MPNN(nnx.Module):
 
     def encode(self, inputs: MPNNInputs) -> Encoding:
         """The encoding of one model of a structure."""
-        mask = inputs.mask
-        atoms = with_cb(inputs.backbone)
+        backbone, mask, number, chain, letters, labels, context, elements = map(jnp.asarray, inputs)
+        atoms = with_cb(backbone)
         near, real = nearest(atoms[:, 1], mask, self.config.neighbours)
-        e = self.W_e(self.features.edges(atoms, inputs.index, inputs.chain, near))
+        e = self.W_e(self.features.edges(atoms, number, chain, near))
         h = jnp.zeros((len(mask), self.config.width))
         if self.config.kind == "membrane" and self.W_v is not None:
-            h = self.W_v(self.features.labels(inputs.labels))
+            h = self.W_v(self.features.labels(labels))
         weight, own = real[..., None].astype(e.dtype), mask[:, None].astype(e.dtype)
         for layer in self.encoder_layers:
             before = layer.part(0, h)[:, None] + layer.part(1, e) + layer.part(2, h)[near] + _bias(layer.W1, e)
             h = own * layer.update(h, before, weight)
             e = self._update_edges(layer, h, e, near)
         if self.config.kind == "ligand":
-            h = h + self._context(h, atoms, inputs, own)
-        return self._prepare(h, e, near, real, mask, inputs.around)
+            nodes = (h, atoms, context, elements, own)
+            h = h + jax.lax.map(
+                lambda node: self._context(*(x[None] for x in node))[0], nodes, batch_size=CONTEXT_NODES
+            )
+        return self._prepare(h, e, near, real, mask, letters)
 
     def _update_edges(
         self, layer: Layer, h: Float[Array, "N D"], e: Float[Array, "N K D"], near: Int[Array, "N K"]
@@ -159,7 +163,12 @@ class MPNN(nnx.Module):
         )
 
     def _context(
-        self, h: Float[Array, "N D"], atoms: Float[Array, "N 5 3"], inputs: MPNNInputs, own: Float[Array, "N 1"]
+        self,
+        h: Float[Array, "N D"],
+        atoms: Float[Array, "N 5 3"],
+        context: Float[Array, "N A 3"],
+        elements: Int[Array, "N A"],
+        own: Float[Array, "N 1"],
     ) -> Float[Array, "N D"]:
         """What the atoms around each residue say to it."""
         assert self.W_v is not None
@@ -168,9 +177,9 @@ class MPNN(nnx.Module):
         assert self.W_edges_y is not None
         assert self.V_C is not None
         assert self.V_C_norm is not None
-        pair, y, y_edges = self.features.context(atoms, inputs.atoms, inputs.elements)
+        pair, y, y_edges = self.features.context(atoms, context, elements)
         pair, c, y, y_edges = self.W_v(pair), self.W_c(h), self.W_nodes_y(y), self.W_edges_y(y_edges)
-        there = (inputs.elements > 0)[..., None].astype(h.dtype)
+        there = (elements > 0)[..., None].astype(h.dtype)
         both = there[:, :, None] * there[:, None]
         for on_atoms, on_residues in zip(self.y_context_encoder_layers, self.context_encoder_layers, strict=True):
             before = on_atoms.part(0, y)[:, :, None] + on_atoms.part(1, y_edges) + _bias(on_atoms.W1, y_edges)
