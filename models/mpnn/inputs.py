@@ -57,6 +57,7 @@ def make_inputs(
     ligands: bool = True,
     side_chains_of: Int[np.ndarray, "F"] | None = None,
     labels: Int[np.ndarray, "L"] | None = None,
+    labels_around: int = 0,
     noise: float = 0.0,
     seed: int = 0,
 ) -> MPNNInputs:
@@ -70,7 +71,8 @@ def make_inputs(
         atoms: context atoms of each residue that the network reads.
         ligands: whether ligand atoms are among them.
         side_chains_of: indices of residues whose side chains are among them; None for none.
-        labels: membrane class of each residue of the canvas; 0 where none is given, and around it.
+        labels: membrane class of each residue of the canvas; 0 where none is given.
+        labels_around: membrane class of the residues around it.
         noise: standard deviation of the noise on coordinates, in Angstrom.
         seed: of the noise, which belongs to the residues of the structure, however the canvas is laid out and padded;
             each model has its own.
@@ -97,6 +99,7 @@ def make_inputs(
             backbone, near = backbone + shift[:, :4], near + shift[:, 4:]
         membrane = np.zeros(len(nodes), np.int32)
         membrane[: len(canvas)] = 0 if labels is None else labels
+        membrane[size:] = labels_around
         parts.append(
             MPNNInputs(
                 backbone=backbone,

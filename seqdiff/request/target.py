@@ -171,6 +171,8 @@ class Target:
             ligands=self.ligands,
             side_chains_of=np.concatenate([stay, self.around]) if self.side_chains else None,
             labels=np.array(self.membrane, np.int32) if self.membrane else None,
+            # One label for the whole protein is also that of the chains around.
+            labels_around=self.membrane[0] if len(set(self.membrane)) == 1 else 0,
             noise=self.noise,
             seed=seed,
         )
