@@ -104,9 +104,14 @@ class TransformerConfig:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "TransformerConfig":
         """The config that ``data`` describes; unknown keys are refused by name."""
-        names = [field.name for field in fields(cls)]
-        for key in data:
-            if key not in names:
-                raise unknown_key("network option", key, names)
+        refuse_unknown(cls, data)
         heads = tuple((name, tuple(labels)) for name, labels in data.get("classifiers", ()))
         return cls(**data | {"classifiers": heads})
+
+
+def refuse_unknown(cls: Any, data: dict[str, Any]) -> None:
+    """Refuse keys that are no fields of the config ``cls``, by name."""
+    names = [field.name for field in fields(cls)]
+    for key in data:
+        if key not in names:
+            raise unknown_key("network option", key, names)

@@ -1,9 +1,10 @@
 """Architecture of a ProteinMPNN network as one frozen record."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from seqdiff.core.errors import InputError, unknown_key
+from seqdiff.models.config import refuse_unknown
 
 Kind = Literal["protein", "ligand", "membrane"]
 
@@ -43,8 +44,5 @@ class MPNNConfig:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "MPNNConfig":
         """The config that ``data`` describes; unknown keys are refused by name."""
-        names = [field.name for field in fields(cls)]
-        for key in data:
-            if key not in names:
-                raise unknown_key("network option", key, names)
+        refuse_unknown(cls, data)
         return cls(**data)
