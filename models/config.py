@@ -27,6 +27,8 @@ class TransformerConfig:
         num_tokens: tokens that it reads: letters, mask, pad, begin, end.
         width: size of the residual stream; a multiple of ``heads``.
         depth: number of blocks.
+        loops: times that the stack of blocks is applied, always with the same weights (Dehghani et al. 2019, Universal
+            Transformer): more computation for no more parameters.
         heads: attention heads.
         hidden: inner width of the feed-forward part.
         norm: ``layer`` (ESM, BERT) or ``rms`` (Llama).
@@ -60,6 +62,7 @@ class TransformerConfig:
     num_tokens: int
     width: int = 256
     depth: int = 4
+    loops: int = 1
     heads: int = 4
     hidden: int = 512
     norm: Literal["layer", "rms"] = "layer"
@@ -88,6 +91,8 @@ class TransformerConfig:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(allowed)}")
+        if self.loops < 1:
+            raise InputError(f"loops={self.loops} must be at least 1: how often the stack of blocks is applied")
         if self.width % self.heads:
             raise InputError(f"width={self.width} is not a multiple of heads={self.heads}")
         if self.heads % (self.kv_heads or self.heads):

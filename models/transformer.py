@@ -237,6 +237,30 @@ class Transformer(nnx.Module):
         previous: Float[Array, "B L V"] | None = None,
     ) -> Float[Array, "B L D"]:
         """What the heads read; arguments as in calling the network."""
+        return self._passes(tokens, attend, time, relations, previous)[-1]
+
+    def logits_by_loop(
+        self,
+        tokens: Int[Array, "B L"],
+        attend: Bool[Array, "B L"],
+        time: Float[Array, "B"] | None = None,
+        relations: Int[Array, "B L L"] | None = None,
+        previous: Float[Array, "B L V"] | None = None,
+    ) -> Float[Array, "loops B L V"]:
+        """What the head makes of the state after every pass through the stack, for losses on all of them; arguments
+        as in calling the network, whose output is the last (before the shift of a ``shifted`` network).
+        """
+        return jnp.stack([self.lm_head(x) for x in self._passes(tokens, attend, time, relations, previous)])
+
+    def _passes(
+        self,
+        tokens: Int[Array, "B L"],
+        attend: Bool[Array, "B L"],
+        time: Float[Array, "B"] | None,
+        relations: Int[Array, "B L L"] | None,
+        previous: Float[Array, "B L V"] | None,
+    ) -> list[Float[Array, "B L D"]]:
+        """The state after each of the ``loops`` passes through the stack of blocks, as the heads read it."""
         config = self.config
         x = self._embed(tokens, attend)
         if self.embed_previous is not None and previous is not None:
@@ -248,9 +272,12 @@ class Transformer(nnx.Module):
             hidden_time = jax.nn.silu(self.time_in(_sinusoid(time, config.width).astype(x.dtype)))
         if config.placement == "post":
             x = self.norm(x)
-        for layer in self.layers:
-            x = layer(x, attend, relations, hidden_time)
-        return x if config.placement == "post" else self.norm(x)
+        states = []
+        for _ in range(config.loops):
+            for layer in self.layers:
+                x = layer(x, attend, relations, hidden_time)
+            states.append(x if config.placement == "post" else self.norm(x))
+        return states
 
     def _embed(self, tokens: Int[Array, "B L"], attend: Bool[Array, "B L"]) -> Float[Array, "B L D"]:
         config = self.config
