@@ -1,0 +1,1 @@
+"""Networks that predict the edges of a graph, given some of them."""
