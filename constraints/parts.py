@@ -5,12 +5,14 @@
 * a *sum*: integer weights added up over positions, whatever their order (counts, charge, mass, mutations);
 * *pairs*: tables of letters that may stand together at two positions;
 * a *tie*: positions that share one letter;
+* *distinct* groups: positions whose letters all differ;
+* *rules* about the graph that the letters are;
 * *cuts*: clauses made up when a solution breaks them, for facts that no small automaton knows (repeated words).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -121,6 +123,8 @@ class Lowered:
         sums: weights added up.
         pairs: tables over two positions.
         ties: shared letters.
+        distinct: groups of 0-based positions whose letters all differ.
+        rules: of graphs; see ``seqdiff.constraints.graph.rules``.
         cuts: for a text that breaks the constraint, groups of position pairs that must not all be equal; empty when
             the text obeys. Only for facts that the other parts cannot say.
         fallback: the same scans over hidden paths, made only when ``scans`` exceed the budget.
@@ -131,6 +135,8 @@ class Lowered:
     sums: tuple[Sum, ...] = ()
     pairs: tuple[Pairs, ...] = ()
     ties: tuple[Tie, ...] = ()
+    distinct: tuple[tuple[int, ...], ...] = ()
+    rules: tuple[Any, ...] = ()
     cuts: Callable[[str], Clause] | None = field(default=None, compare=False)
     fallback: Callable[[], tuple[Scan, ...]] | None = field(default=None, compare=False)
 
@@ -145,5 +151,7 @@ def combine(parts: "list[Lowered]") -> Lowered:
         sums=tuple(item for part in parts for item in part.sums),
         pairs=tuple(item for part in parts for item in part.pairs),
         ties=tuple(item for part in parts for item in part.ties),
+        distinct=tuple(item for part in parts for item in part.distinct),
+        rules=tuple(item for part in parts for item in part.rules),
         cuts=(lambda text: tuple(clause for cut in cuts for clause in cut(text))) if cuts else None,
     )

@@ -47,7 +47,8 @@ class Unsatisfiable(Exception):
     """The solver proves that nothing satisfies the parts."""
 
 
-def _cp_model() -> Any:
+def cp_model() -> Any:
+    """OR-tools, or how to install it."""
     try:
         from ortools.sat.python import cp_model
     except ImportError:
@@ -134,7 +135,7 @@ class _Model:
         cuts: Sequence[Callable[[str], Clause]],
         length: int,
     ):
-        self._cp = _cp_model()
+        self._cp = cp_model()
         self._alphabet, self._variables, self._length, self._cuts = alphabet, variables, length, cuts
         self.steps = int(variables.owner[:length].max()) + 1
         self._model = self._cp.CpModel()

@@ -12,6 +12,8 @@ from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, abstract_denoiser
 from seqdiff.models.folders import CONFIG, WEIGHTS
+from seqdiff.models.grid.config import GridConfig
+from seqdiff.models.grid.denoiser import GridDenoiser, abstract_grid
 from seqdiff.models.mpnn.config import MPNNConfig
 from seqdiff.models.mpnn.denoiser import MPNNDenoiser, abstract_mpnn
 from seqdiff.models.weights.cache import locate
@@ -20,6 +22,8 @@ from seqdiff.process.schedules import SCHEDULES, schedule_name
 from seqdiff.process.score_entropy import Output
 
 FORMAT = 1
+KINDS = {NetworkDenoiser: "transformer", MPNNDenoiser: "mpnn", GridDenoiser: "grid"}
+Model = NetworkDenoiser | MPNNDenoiser | GridDenoiser
 
 
 def flatten(params: Any) -> dict[str, jax.Array]:
@@ -29,7 +33,7 @@ def flatten(params: Any) -> dict[str, jax.Array]:
 
 
 def save_model(
-    folder: Path, denoiser: NetworkDenoiser | MPNNDenoiser, *, notes: dict[str, Any], dtype: str = "bfloat16"
+    folder: Path, denoiser: Model, *, notes: dict[str, Any], dtype: str = "bfloat16"
 ) -> None:
     """Write ``denoiser`` to ``folder``.
 
@@ -48,7 +52,7 @@ def save_model(
     alphabet = denoiser.alphabet
     config: dict[str, Any] = {
         "format": FORMAT,
-        "kind": "mpnn" if isinstance(denoiser, MPNNDenoiser) else "transformer",
+        "kind": KINDS[type(denoiser)],
         "alphabet": {"name": alphabet.name, "letters": alphabet.letters},
         "network": denoiser.config.to_dict(),
     }
@@ -60,7 +64,7 @@ def save_model(
 
 def load_model(
     name_or_path: str | Path, alphabet: Alphabet, *, dtype: str = "float32"
-) -> NetworkDenoiser | MPNNDenoiser:
+) -> Model:
     """The model of that name or in that folder.
 
     Args:
@@ -78,14 +82,19 @@ def load_model(
     if letters != alphabet.letters:
         raise InputError(f"model {name_or_path} reads letters {letters}, the request uses {alphabet.letters}")
     kind = config.get("kind", "transformer")
+    if kind not in KINDS.values():
+        raise InputError(f"{folder / CONFIG}: {unknown_key('kind', kind, KINDS.values())}")
     if kind == "mpnn":
-        empty = abstract_mpnn(MPNNConfig.from_dict(config["network"]), alphabet)
-        params = _fill(empty.params, _read_tensors(folder / WEIGHTS), folder / WEIGHTS, dtype)
-        return MPNNDenoiser(empty.graphdef, params, empty.config, alphabet)
-    if kind != "transformer":
-        raise InputError(f"{folder / CONFIG}: {unknown_key('kind', kind, ('transformer', 'mpnn'))}")
-    shapes = abstract_denoiser(TransformerConfig.from_dict(config["network"]), alphabet)
+        shapes = abstract_mpnn(MPNNConfig.from_dict(config["network"]), alphabet)
+    elif kind == "grid":
+        shapes = abstract_grid(GridConfig.from_dict(config["network"]), alphabet)
+    else:
+        shapes = abstract_denoiser(TransformerConfig.from_dict(config["network"]), alphabet)
     params = _fill(shapes.params, _read_tensors(folder / WEIGHTS), folder / WEIGHTS, dtype)
+    if isinstance(shapes, MPNNDenoiser):
+        return MPNNDenoiser(shapes.graphdef, params, shapes.config, alphabet)
+    if isinstance(shapes, GridDenoiser):
+        return GridDenoiser(shapes.graphdef, params, shapes.config, alphabet)
     process, output = _process(config, alphabet, folder / CONFIG)
     return NetworkDenoiser(shapes.graphdef, params, shapes.config, alphabet, process, output)
 

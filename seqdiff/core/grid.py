@@ -61,7 +61,7 @@ class Grid:
             raise InputError(f"edge and node letters {letters!r} must be distinct, and at least two for edges")
         every = [(i, j) for j in range(nodes) for i in range(j)]
         if directed:
-            every = [arc for pair in every for arc in (pair, pair[::-1])]
+            every = [arc for i, j in every for arc in ((i, j), (j, i))]
         allowed = set(every if hosts is None else hosts)
         return cls(nodes, directed, tuple(pair for pair in every if pair in allowed), edge_letters, node_letters)
 

@@ -1,0 +1,1 @@
+"""Graphs: training networks over pairs of nodes and measuring them on held-out graphs."""
