@@ -7,6 +7,21 @@ into a program that the sampler conditions on.
 from seqdiff.constraints.base import REGISTRY, Constraint, Verdict, parse_constraint, register
 from seqdiff.constraints.contig import Contig
 from seqdiff.constraints.counting import Count, Identity, Mutations
+from seqdiff.constraints.graph.classes import (
+    Acyclic,
+    Bipartite,
+    Caterpillar,
+    Colourable,
+    Connected,
+    Diameter,
+    Girth,
+    KConnected,
+    Lobster,
+    Outerplanar,
+    Planar,
+    Tree,
+)
+from seqdiff.constraints.graph.local import Degree, Edges, Free, Symmetry
 from seqdiff.constraints.links import Pair, Repeat, Tied
 from seqdiff.constraints.motifs import Motifs, Spacing, Stretch
 from seqdiff.constraints.panel import Panel
@@ -20,30 +35,46 @@ from seqdiff.constraints.template import Template
 
 __all__ = [
     "REGISTRY",
+    "Acyclic",
     "Allow",
+    "Bipartite",
+    "Caterpillar",
     "Charge",
     "Codon",
+    "Colourable",
     "Compiled",
+    "Connected",
     "Constraint",
     "Contig",
     "Count",
+    "Degree",
+    "Diameter",
+    "Edges",
     "Fixed",
     "Forbid",
+    "Free",
+    "Girth",
     "Identity",
+    "KConnected",
+    "Lobster",
     "Motifs",
     "Mutations",
+    "Outerplanar",
     "Pair",
     "Panel",
     "Pattern",
+    "Planar",
     "Repeat",
     "Run",
     "Scale",
     "Spacing",
     "Stretch",
+    "Symmetry",
     "Table",
     "Tag",
     "Template",
     "Tied",
+    "Tree",
     "Verdict",
     "compile_constraints",
     "parse_constraint",

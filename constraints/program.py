@@ -15,6 +15,8 @@ from seqdiff.constraints.base import Constraint
 from seqdiff.constraints.chain import make_program
 from seqdiff.constraints.compiler import DeadEnd, Layers, OverBudget, build_layers
 from seqdiff.constraints.conflicts import conflict_error
+from seqdiff.constraints.graph.compile import GraphTier, graph_tier
+from seqdiff.constraints.graph.reasons import reason_against
 from seqdiff.constraints.parts import Lowered, Pairs, Scan, Sum
 from seqdiff.constraints.readers import (
     Reader,
@@ -29,6 +31,7 @@ from seqdiff.constraints.shared import SharedProgram
 from seqdiff.constraints.solver import Solver, SolverProgram, Unsatisfiable
 from seqdiff.core.contracts import Program
 from seqdiff.core.errors import BudgetError, InfeasibleError, InputError
+from seqdiff.core.grid import GraphAlphabet
 from seqdiff.core.layout import Layout
 
 STATE_BUDGET = 16384
@@ -63,6 +66,7 @@ class Compiled:
         layers: the joint automaton over them (host).
         parts: how each constraint is kept.
         solver: keeps what the automaton does not; None where it keeps everything.
+        graph: keeps rules about graphs; None where there are none, and then the automaton holds given letters only.
     """
 
     layout: Layout
@@ -70,10 +74,13 @@ class Compiled:
     layers: Layers
     parts: tuple[Part, ...]
     solver: Solver | None = None
+    graph: GraphTier | None = None
 
     @property
     def guarantee(self) -> str:
         """``exact``: draws follow the proposal given the constraints. ``feasible``: all satisfy, law approximate."""
+        if self.graph is not None:
+            return self.graph.guarantee
         return "exact" if self.solver is None else "feasible"
 
     def explain(self) -> list[dict[str, str | int]]:
@@ -90,6 +97,8 @@ class Compiled:
 
     def lengths(self) -> np.ndarray:
         """Lengths for which the constraints can be satisfied, ascending."""
+        if self.graph is not None:
+            return self.graph.lengths
         if self.solver is not None:
             return np.array(sorted(self.solver.solutions))
         return np.array([self.layout.max_length]) if self.variables.reordered else self.layers.lengths()
@@ -110,6 +119,8 @@ class Compiled:
 
     def relaxation(self, size: int) -> Program:
         """The automaton's part of the program, which is all of it without a solver."""
+        if self.graph is not None:
+            return self.graph.make(size)
         if not self.variables.reordered:
             return make_program(self.layers, size)
         return SharedProgram.make(make_program(self.layers, self.variables.steps), self.variables, size)
@@ -143,6 +154,8 @@ def compile_constraints(constraints: Sequence[Constraint], layout: Layout, *, bu
             f"{len(constraints)} constraints are more than {MAX_CONSTRAINTS}; join patterns with | and letters in sets"
         )
     lowered = [constraint.lower(layout) for constraint in constraints]
+    if reason := reason_against(constraints, layout):
+        raise InfeasibleError(reason)
     try:
         return _compile(constraints, lowered, layout, budget)
     except (DeadEnd, Unsatisfiable):
@@ -164,6 +177,16 @@ def _compile(
     if empty := tuple(int(p) + 1 for p in np.flatnonzero(~positional.any(axis=1))):
         raise _NoLetters(empty)
     allowed = variables.allowed(positional)
+    if isinstance(layout.alphabet, GraphAlphabet) and (
+        any(p.rules for p in lowered) or sum(len(p.sums) for p in lowered) > 1
+    ):
+        layers = build_layers(allowed, (), min_length=len(allowed), budget=budget, prune=prune)
+        tier = graph_tier(constraints, lowered, layout, variables, positional)
+        parts = [
+            Part(constraint, tier.route if _asks(part) else "shared letters" if part.ties else "letters", 0)
+            for constraint, part in zip(constraints, lowered, strict=True)
+        ]
+        return Compiled(layout, variables, layers, tuple(parts), graph=tier)
     inside, readers, outside = _readers(atoms, variables, layout)
     layers, inside, readers, outside = _fit(allowed, inside, readers, outside, variables, layout, budget, prune)
     solver = None
@@ -183,6 +206,10 @@ def _compile(
         route = " + ".join(routes) or ("shared letters" if part.ties else "letters")
         parts.append(Part(constraint, route, states, "; ".join(dict.fromkeys(notes))))
     return Compiled(layout, variables, layers, tuple(parts), solver)
+
+
+def _asks(part: Lowered) -> bool:
+    return bool(part.rules or part.sums or part.scans or part.pairs or part.distinct or part.cuts)
 
 
 class _NoLetters(DeadEnd):

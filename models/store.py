@@ -32,9 +32,7 @@ def flatten(params: Any) -> dict[str, jax.Array]:
     return {".".join(str(getattr(part, "key", part)) for part in path): leaf for path, leaf in leaves}
 
 
-def save_model(
-    folder: Path, denoiser: Model, *, notes: dict[str, Any], dtype: str = "bfloat16"
-) -> None:
+def save_model(folder: Path, denoiser: Model, *, notes: dict[str, Any], dtype: str = "bfloat16") -> None:
     """Write ``denoiser`` to ``folder``.
 
     Args:
@@ -62,9 +60,7 @@ def save_model(
     (folder / CONFIG).write_text(json.dumps(config | {"notes": notes}, indent=2) + "\n")
 
 
-def load_model(
-    name_or_path: str | Path, alphabet: Alphabet, *, dtype: str = "float32"
-) -> Model:
+def load_model(name_or_path: str | Path, alphabet: Alphabet, *, dtype: str = "float32") -> Model:
     """The model of that name or in that folder.
 
     Args:

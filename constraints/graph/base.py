@@ -1,8 +1,8 @@
 """What constraints on graphs share: the grid, the check by networkx, and the cuts for the solver.
 
-A constraint's ``check`` looks at a finished ``networkx`` graph and is the independent check; ``obstruction`` says which
-edges and which missing edges of a graph break it, so that one of them must change. ``closed`` and ``bridges`` place the
-class (see ``seqdiff.constraints.graph.rules``), which decides how it is kept beside others.
+A constraint's ``check`` looks at a finished ``networkx`` graph and is the independent check; ``obstruction`` says
+which edges and which missing edges of a graph break it, so that one of them must change. ``closed`` and ``bridges``
+place the class (see ``seqdiff.constraints.graph.rules``), which decides how it is kept beside others.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from seqdiff.constraints.parts import Lowered
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
 from seqdiff.core.fields import check_keys
-from seqdiff.core.grid import Grid, GraphAlphabet
+from seqdiff.core.grid import GraphAlphabet, Grid
 from seqdiff.core.layout import Layout
 
 Pair = tuple[int, int]
@@ -101,14 +101,39 @@ class GraphConstraint:
         raise AssertionError
 
     def obstruction(self, graph: Any) -> Obstruction | None:
-        """Why a graph breaks the constraint; None where it does not. By default all of it."""
-        if self.check(graph).ok:
-            return None
-        edges = set(graph.edges) if graph.is_directed() else {tuple(sorted(edge)) for edge in graph.edges}
+        """Why a graph breaks the constraint; None where it does not.
+
+        By default a smallest set of edges that break a class closed under deletion, or of missing edges one that is
+        closed under insertion, found by taking away (or adding) the others one by one; else the whole graph.
+        """
         nodes = graph.number_of_nodes()
-        missing = [pair for pair in self.grid.pairs if max(pair) < nodes and pair not in edges]
-        down, up = self.closed == "down", self.closed == "up"
-        return Obstruction(() if up else tuple(edges), () if down else tuple(missing))
+        matrix = np.zeros((nodes, nodes), bool)
+        for i, j in graph.edges:
+            matrix[i, j] = True
+            matrix[j, i] |= not self.grid.directed
+        if self.member(matrix):
+            return None
+        pairs = [pair for pair in self.grid.pairs if max(pair) < nodes]
+        there = [pair for pair in pairs if matrix[pair]]
+        missing = [pair for pair in pairs if not matrix[pair]]
+        if self.closed == "down":
+            return Obstruction(present=self._smallest(matrix, there, False))
+        if self.closed == "up":
+            return Obstruction(absent=self._smallest(matrix, missing, True))
+        return Obstruction(tuple(there), tuple(missing))
+
+    def _smallest(self, matrix: np.ndarray, pairs: list[Pair], value: bool) -> tuple[Pair, ...]:
+        """Pairs without any of which, set to ``value``, the rest no longer breaks the constraint."""
+        needed = []
+        for i, j in pairs:
+            trial = matrix.copy()
+            trial[i, j] = value
+            trial[j, i] = trial[j, i] if self.grid.directed else value
+            if self.member(trial):
+                needed.append((i, j))
+            else:
+                matrix = trial
+        return tuple(needed)
 
 
 def as_graph(adjacency: np.ndarray, directed: bool) -> Any:

@@ -1,7 +1,8 @@
 """What the programs of this folder share: the variables of a graph's canvas, as arrays, and the state of a row.
 
-A variable is a letter to choose. It decides on one pair of nodes, on all pairs of an orbit that share a letter, or on the
-label of a node. A row's state is two graphs: the edges that are present, and those that are present or still open.
+A variable is a letter to choose. It decides on one pair of nodes, on all pairs of an orbit that share a letter, or on
+the label of a node. A row's state is two graphs: the edges that are present, and those that are present or still
+open.
 """
 
 from functools import partial

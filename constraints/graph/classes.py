@@ -1,5 +1,6 @@
 """Classes of graphs: connected, acyclic, planar, bipartite and their kin."""
 
+import itertools
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -153,7 +154,7 @@ class Bipartite(GraphConstraint):
             else []
         )
         nodes = [u for u, _ in min(walks, key=len)]
-        return Obstruction(tuple(zip(nodes, nodes[1:], strict=False)))
+        return Obstruction(tuple(itertools.pairwise(nodes)))
 
 
 @register

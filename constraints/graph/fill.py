@@ -1,11 +1,11 @@
 """Vetted graphs: a witness is filled in pair by pair, each choice vetted by the rules, so that it never gets stuck.
 
-This is for rules under which every partial graph that was vetted can be completed: only deletion-closed ones (leave the
-rest out), only insertion-closed ones (put the rest in), or connectivity with bridge-addable classes. The open pairs are
-visited in random order and take a letter from the proposal among those that are allowed; the product of the allowed
-masses is an importance weight, and one of ``draws`` such fillings is chosen by it, which makes the law approach the
-proposal given the rules as the draws grow (sampling importance resampling, Rubin 1987). Whole rules are only asked about
-edges that were drawn, so that their refusals do not enter the weight.
+This is for rules under which every partial graph that was vetted can be completed: only deletion-closed ones (leave
+the rest out), only insertion-closed ones (put the rest in), or connectivity with bridge-addable classes. The open
+pairs are visited in random order and take a letter from the proposal among those that are allowed; the product of the
+allowed masses is an importance weight, and one of ``draws`` such fillings is chosen by it, which makes the law
+approach the proposal given the rules as the draws grow (sampling importance resampling, Rubin 1987). Whole rules are
+only asked about edges that were drawn, so that their refusals do not enter the weight.
 """
 
 from functools import partial

@@ -1,10 +1,10 @@
 """First witnesses: complete graphs that satisfy everything, from CP-SAT with cuts made as they are needed.
 
-Sums are linear; what a rule knows only of whole graphs is told by cuts: a solution that breaks it gives a set of pairs of
-which at least one must change (the edges of a cycle, the pairs across a cut, a Kuratowski subgraph), and the search goes
-on. Cuts are kept, so later rows are solved faster. Rows are solved in turn, each seeded and under a limit of
-deterministic time, maximising the row's own perturbed proposal; where nothing is found in time the witness found at the
-start stands.
+Sums are linear; what a rule knows only of whole graphs is told by cuts: a solution that breaks it gives a set of
+pairs of which at least one must change (the edges of a cycle, the pairs across a cut, a Kuratowski subgraph), and the
+search goes on. Cuts met at compilation are kept. Rows are solved in turn, each seeded and under a limit
+of deterministic time, maximising the row's own perturbed proposal; where nothing is found in time the witness found
+at the start stands.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float, Int
 from seqdiff.constraints.solver import Unsatisfiable, cp_model
 from seqdiff.core.errors import BudgetError
 
-START_SECONDS, ROW_SECONDS, MAX_CUTS = 30.0, 0.5, 5000
+START_SECONDS, ROW_SECONDS, MAX_CUTS = 30.0, 0.1, 5000
 _SCALE, _FLOOR = 1000, -40.0
 _FIRST: "weakref.WeakValueDictionary[int, First]" = weakref.WeakValueDictionary()
 _HANDLES = itertools.count()
@@ -85,7 +85,9 @@ class First:
         """
         cp = cp_model()
         model, x = self._model(length)
+        # Cuts that a row meets stay its own: what a design is must not depend on the rows before it.
         trial = model.clone()
+        targets = (trial,) if committed is not None else (model, trial)
         solver = cp.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = 0
@@ -121,7 +123,7 @@ class First:
             if not cuts:
                 return letters
             for cut in cuts:
-                for target in (model, trial):
+                for target in targets:
                     target.add_bool_or([self._change(target, x, g, there) for g, there in cut])
             if spent > seconds:
                 break

@@ -19,6 +19,8 @@ from seqdiff.core.fields import check_keys, whole_number
 from seqdiff.core.grid import Grid
 from seqdiff.core.layout import Layout
 
+ANY = Bounds(0, None)
+
 
 def _node(value: object, grid: Grid) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < grid.nodes:
@@ -138,7 +140,7 @@ class Degree(GraphConstraint):
     """
 
     name: ClassVar[str] = "degree"
-    bounds: Bounds = Bounds(0, None)
+    bounds: Bounds = ANY
     nodes: tuple[int, ...] = ()
     sequence: tuple[int, ...] = ()
     ends: str = "any"
@@ -240,8 +242,8 @@ MOST_SUBGRAPH = 8
 @register
 @dataclass(frozen=True)
 class Free(GraphConstraint):
-    """No copy of a small graph among the edges: ``free: triangle``, ``free: C4`` or ``free: {edges: [[0, 1], ...]}``; with
-    ``induced: true`` no node-induced copy.
+    """No copy of a small graph among the edges: ``free: triangle``, ``free: C4`` or ``free: {edges: [[0, 1], ...]}``;
+    with ``induced: true`` no node-induced copy.
 
     Attributes:
         of: name of the graph, or empty.
@@ -327,8 +329,8 @@ class Free(GraphConstraint):
 @register
 @dataclass(frozen=True)
 class Symmetry(GraphConstraint):
-    """Automorphisms that the graph has: ``symmetry: {circulant: true}``, ``{blocks: 3}`` (polycirculant: node i to the next in
-    its block of consecutive nodes) or ``{permutations: [[1, 2, 0]]}``, each the images of nodes 0, 1, 2, ...
+    """Automorphisms that the graph has: ``symmetry: {circulant: true}``, ``{blocks: 3}`` (polycirculant: each node to
+    the next in its block of consecutive nodes) or ``{permutations: [[1, 2, 0]]}``, each the images of nodes 0, 1, 2, ...
 
     Attributes:
         permutations: generators of the group.

@@ -1,11 +1,12 @@
 """Witnesses that move: a Markov chain over complete graphs that satisfy everything and agree with what is committed.
 
 Where no rule says which partial graphs can be completed, a complete feasible graph is kept and moved instead, so that
-validity never depends on luck. A move *flips* a variable to a letter drawn from the proposal, *swaps* the letters of an
-edge and of a non-edge, or *switches* two edges ab, cd to ac, bd, which keeps every degree. Each is symmetric apart from
-the proposal's odds, and is refused if it leaves the feasible set (Metropolis), so that the chain's stationary law is the
-proposal given the constraints on whatever the moves connect. The first witness comes from a solver, which maximises a
-perturbed proposal (``seqdiff.constraints.graph.first``), one host call at the start; later steps go on from the last one.
+validity never depends on luck. A move *flips* a variable to a letter drawn from the proposal, *swaps* the letters of
+an edge and of a non-edge, or *switches* two edges ab, cd to ac, bd, which keeps every degree. Each is symmetric apart
+from the proposal's odds, and is refused if it leaves the feasible set (Metropolis), so that the chain's stationary
+law is the proposal given the constraints on whatever the moves connect. The first witness comes from a solver, which
+maximises a perturbed proposal (``seqdiff.constraints.graph.first``), one host call at the start; later steps go on
+from the last one.
 """
 
 from functools import partial
@@ -30,8 +31,8 @@ class Windows:
 
     Attributes:
         weights: int32 [K, G, V], of each letter of each variable.
-        low: int32 [K], least sum.
-        high: int32 [K], largest.
+        low: int32 [n + 1, K], least sum, by number of nodes.
+        high: int32 [n + 1, K], largest.
     """
 
     def __init__(self, weights: Array, low: Array, high: Array):
@@ -204,7 +205,7 @@ class MovesProgram:
         _, ok_up = edit(gained, losses, False, "up")
         change = self.windows.weights[:, move.variables, move.letters] - self.windows.weights[:, move.variables, old]
         sums = walk.sums + jnp.sum(jnp.where(move.active[None, :], change, 0), axis=1)
-        ok = ok_down & ok_up & jnp.all((sums >= self.windows.low) & (sums <= self.windows.high))
+        ok = ok_down & ok_up & jnp.all((sums >= self.windows.low[nodes]) & (sums <= self.windows.high[nodes]))
         some = jnp.any(move.active)
         for rule in whole(self.rules, ("down",)):
             ok &= rule.holds(after, nodes, some & ok & jnp.any(gains & (flat[:, 0] >= 0)))

@@ -246,6 +246,7 @@ class WholeRule(Rule):
 
     def __init__(self, handle: Array, kind: str, bridges: bool):
         self.handle, self.kind, self.bridges = handle, kind, bridges
+        self.check: HostCheck | None = None
 
     @property
     def closed(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -254,8 +255,10 @@ class WholeRule(Rule):
 
     @classmethod
     def make(cls, check: HostCheck, closed: str, *, bridges: bool) -> "WholeRule":
-        """The rule of a check, which must be kept alive as long as the rule."""
-        return cls(jnp.int32(check.handle), closed, bridges)
+        """The rule of a check, which lives as long as this object does; copies inside a program only name it."""
+        rule = cls(jnp.int32(check.handle), closed, bridges)
+        rule.check = check
+        return rule
 
     def holds(self, rows: UInt32[Array, "n W"], nodes: Int[Array, ""], wanted: Bool[Array, ""]) -> Bool[Array, ""]:
         """Whether a graph is in the class; true without asking where the answer is not wanted."""

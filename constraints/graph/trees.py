@@ -1,10 +1,11 @@
 """Spanning trees, exactly: draws, marginals and evidence by linear algebra.
 
-Given the proposal, an edge has the weight w = p(present) / p(absent), and a tree the product of its edges' weights. Present
-edges are contracted and absent ones deleted. The edges of a random tree are then a determinantal process whose kernel
-projects onto the row space of the weighted incidence matrix (Burton and Pemantle 1993); the algorithm of Hough et al.
-(2006) draws from it one edge at a time, its diagonal holds the marginals, and the determinant of the weighted Laplacian
-(Kirchhoff) gives the evidence. Odds span many orders of magnitude, so this runs in float64 on the host, one call a step.
+Given the proposal, an edge has the weight w = p(present) / p(absent), and a tree the product of its edges' weights.
+Present edges are contracted and absent ones deleted. The edges of a random tree are then a determinantal process
+whose kernel projects onto the row space of the weighted incidence matrix (Burton and Pemantle 1993); the algorithm of
+Hough et al. (2006) draws from it one edge at a time, its diagonal holds the marginals, and the determinant of the
+weighted Laplacian (Kirchhoff) gives the evidence. Odds span many orders of magnitude, so this runs in float64 on the
+host, one call a step.
 """
 
 from functools import partial

@@ -39,7 +39,7 @@ def file_graphs(paths: str, *, most: int, hold_out: int, held: bool) -> list[np.
     """
     graphs = [graph for path in paths.split(",") for graph in read_graphs(Path(path))]
     found = [
-        nx.to_numpy_array(graph, dtype=np.uint8)
+        _adjacency(graph)
         for index, graph in enumerate(graphs)
         if len(graph) <= most and (hold_out > 0 and index % hold_out == hold_out - 1) == held
     ]
@@ -50,7 +50,7 @@ def file_graphs(paths: str, *, most: int, hold_out: int, held: bool) -> list[np.
 
 def from_pool(pool: Sequence[np.ndarray]) -> Draw:
     """Draws from a list of graphs."""
-    return lambda rng: pool[rng.integers(len(pool))]
+    return lambda rng: pool[int(rng.integers(len(pool)))]
 
 
 def from_law(name: str, low: int, high: int, most: int) -> Draw:
@@ -68,9 +68,13 @@ def from_law(name: str, low: int, high: int, most: int) -> Draw:
         while True:
             graph = SIZED[name](rng, int(rng.integers(low, high + 1))) if name in SIZED else LAWS[name](rng)
             if len(graph) <= most:
-                return nx.to_numpy_array(graph, dtype=np.uint8)
+                return _adjacency(graph)
 
     return draw
+
+
+def _adjacency(graph: nx.Graph) -> np.ndarray:
+    return nx.to_numpy_array(graph).astype(np.uint8)
 
 
 def relabelled(rng: np.random.Generator, adjacency: np.ndarray) -> np.ndarray:

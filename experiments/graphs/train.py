@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import SeqdiffError

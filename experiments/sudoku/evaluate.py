@@ -122,15 +122,18 @@ def generated(board: Board, clues: int, n: int, seed: int) -> Puzzles:
 
 
 def graded(path: str, board: Board, n: int, seed: int = 0) -> dict[str, Puzzles]:
-    """``n`` test puzzles of each stratum, drawn at random: by source and, where there are ratings, by band of rating.
+    """``n`` test puzzles of each stratum, drawn at random: by source and, where all have ratings, by band of rating.
 
     Raises:
         InputError: the file is not there, lacks a column, or holds a text that is no board.
     """
-    rows = [row for row in _read_table(path) if row["split"] == "test"]
+    rows = [{"source": Path(path).name.partition(".")[0], "rating": "", **row} for row in _read_table(path)]
+    rows = [row for row in rows if row["split"] == "test"]
+    unrated = {row["source"] for row in rows if not row["rating"]}
     groups: dict[str, list[dict[str, str]]] = {}
     for row in (rows[i] for i in np.random.default_rng(seed).permutation(len(rows))):
-        groups.setdefault(_stratum(row, Path(path).name.partition(".")[0]), []).append(row)
+        stratum = row["source"] if row["source"] in unrated else f"{row['source']} rating {_band(row['rating'])}"
+        groups.setdefault(stratum, []).append(row)
     return {
         name: Puzzles(*(_canvases(board, [row[part] for row in group[:n]], path) for part in ("puzzle", "solution")))
         for name, group in sorted(groups.items())
@@ -149,12 +152,9 @@ def _read_table(path: str) -> list[dict[str, str]]:
     return rows
 
 
-def _stratum(row: dict[str, str], table: str) -> str:
-    source, rating = row.get("source", table), row.get("rating", "")
-    if not rating:
-        return source
+def _band(rating: str) -> str:
     band = next((i for i, end in enumerate(RATINGS) if float(rating) <= end), len(RATINGS) - 1)
-    return f"{source} rating {'0' if band == 0 else f'{RATINGS[band - 1]:g}-{RATINGS[band]:g}'}"
+    return "0" if band == 0 else f"{RATINGS[band - 1]:g}-{RATINGS[band]:g}"
 
 
 def _canvases(board: Board, texts: Sequence[str], path: str) -> Int[np.ndarray, "N cells"]:

@@ -6,8 +6,8 @@ row, whose score of (i, k) for (i, j) is biased by the pair (j, k); the triangle
 alike, so permuting the nodes permutes the logits; undirected states stay symmetric, because whatever would break the
 symmetry is added to its own transpose. A block costs O(n^3).
 
-:class:`TokenRow` runs the library's flat transformer over the positions, each marked by the codes of its two nodes, with
-attention biased by how many nodes two positions share.
+:class:`TokenRow` runs the library's flat transformer over the positions, each marked by the codes of its two nodes,
+with attention biased by how many nodes two positions share.
 
 Both map tokens [B, L] to logits [B, L, V] for any number of nodes. A row's nodes are those that its valid positions
 reach; the others are out of everybody's sight, so that logits do not depend on padding.
@@ -114,7 +114,9 @@ class PairBlock(nnx.Module):
     """Row attention, triangle update and feed-forward part, each behind a norm."""
 
     def __init__(self, config: GridConfig, rngs: nnx.Rngs):
-        self.attention, self.triangle, self.mlp = (part(config, rngs) for part in (RowAttention, Triangle, FeedForward))
+        self.attention = RowAttention(config, rngs)
+        self.triangle = Triangle(config, rngs)
+        self.mlp = FeedForward(config, rngs)
         self.norms = nnx.List([_norm(config.width, rngs) for _ in range(3)])
 
     def __call__(self, x: Float[Array, "B n n D"], real: Bool[Array, "B n"]) -> Float[Array, "B n n D"]:
@@ -180,7 +182,7 @@ class PairGrid(nnx.Module):
         ]
         if config.codes:
             codes = jnp.broadcast_to(jnp.asarray(node_codes(config.codes))[None, :nodes], (batch, nodes, config.codes))
-            found += self._of_both(codes) + [codes[:, :, None] * codes[:, None, :]]
+            found += [*self._of_both(codes), codes[:, :, None] * codes[:, None, :]]
         if config.structure:
             found += self._structure(grid, real)
         return jnp.concatenate(found, axis=-1)

@@ -1,0 +1,1 @@
+"""Constraints on graphs and the programs that keep them."""
