@@ -25,7 +25,7 @@ from seqdiff.constraints.graph.fill import FillProgram
 from seqdiff.constraints.graph.first import Cut, First
 from seqdiff.constraints.graph.moves import MovesProgram, Windows
 from seqdiff.constraints.graph.reasons import edge_windows
-from seqdiff.constraints.graph.rules import Acyclic, Connected, HostCheck, Rule, WholeRule
+from seqdiff.constraints.graph.rules import Acyclic, Connected, HostCheck, Rule, WeaklyConnected, WholeRule
 from seqdiff.constraints.graph.trees import TreeProgram
 from seqdiff.constraints.parts import Lowered
 from seqdiff.constraints.readers import Variables
@@ -125,7 +125,11 @@ class _Builder:
             return self._feasible("spanning tree", lambda canvas: TreeProgram(canvas))
         down = [rule for rule in self.rules if rule.closed == "down"]
         up = [rule for rule in self.rules if rule.closed == "up"]
-        joinable = all(rule.bridges for rule in down) and all(isinstance(rule, Connected) for rule in up) and not ties
+        joinable = (
+            all(rule.bridges for rule in down)
+            and all(isinstance(rule, Connected | WeaklyConnected) for rule in up)
+            and not ties
+        )
         if not self.sums and len(down) + len(up) == len(self.rules) and (not down or not up or joinable):
             return self._feasible("vetted", lambda canvas: FillProgram(canvas, tuple(self.rules)))
         return self._witness()

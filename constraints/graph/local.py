@@ -330,7 +330,7 @@ class Free(GraphConstraint):
 @dataclass(frozen=True)
 class Symmetry(GraphConstraint):
     """Automorphisms that the graph has: ``symmetry: {circulant: true}``, ``{blocks: 3}`` (polycirculant: each node to
-    the next in its block of consecutive nodes) or ``{permutations: [[1, 2, 0]]}``, each the images of nodes 0, 1, 2, ...
+    the next in its block of consecutive nodes) or ``{permutations: [[1, 2, 0]]}``, each the images of nodes 0, 1, 2...
 
     Attributes:
         permutations: generators of the group.

@@ -1,6 +1,6 @@
 """Train the bundled Sudoku network: masked diffusion on generated boards with the clues held fixed.
 
-    python -m seqdiff.experiments.sudoku.train out=runs/sudoku steps=6500
+    python -m seqdiff.experiments.sudoku.train out=runs/sudoku steps=5000
 
 One small stack of blocks is applied over and over with the same weights (``TransformerConfig.loops``). Cells have no
 positions; all the network knows of the board is which cells share a row, a column or a box, as a bias on attention, so
@@ -73,7 +73,7 @@ class Settings(NamedTuple):
     low: float = 0.3
     puzzles: int = 12_000
     batch: int = 32
-    steps: int = 6_500
+    steps: int = 5_000
     stop_at: int = 0
     seed: int = 1
 
@@ -154,7 +154,8 @@ def train(settings: Settings) -> Path:
     optimizer = make_optimizer(settings.optimizer, rate, adam_rate=1.0, weight_decay=0.01, clip=1.0)
     size = sum(leaf.size for leaf in jax.tree.leaves(denoiser.params))
     print(f"{size:,} parameters, {len(puzzles):,} puzzles")
-    described = {name: value for name, value in settings._asdict().items() if name not in ("out", "stop_at")}
+    # Not the number of steps: a run may be made longer or shorter before its learning rate begins to fall.
+    described = {name: value for name, value in settings._asdict().items() if name not in ("out", "steps", "stop_at")}
     with _Log(out / "log.csv") as log:
         state = fit(
             init_state(denoiser.params, optimizer),
@@ -169,7 +170,7 @@ def train(settings: Settings) -> Path:
             report=log,
         )
     averaged = NetworkDenoiser(denoiser.graphdef, jax.device_get(state.average), config, board.alphabet, process)
-    notes = described | {"steps_done": int(state.step), "rows": int(state.step) * settings.batch}
+    notes = described | {"steps": int(state.step), "rows": int(state.step) * settings.batch}
     save_model(out / "model", averaged, notes=notes, dtype="float32")
     return out / "model"
 

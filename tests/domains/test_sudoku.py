@@ -221,7 +221,7 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_training_resumes_and_writes_a_model(tiny_run: Path):
     notes = model_notes(tiny_run)
-    assert notes["steps_done"] == 3
+    assert notes["steps"] == 3
     assert notes["rows"] == 24
     steps = [line.split(",")[0] for line in (tiny_run.parent / "log.csv").read_text().splitlines()]
     assert steps == ["step", "2", "3"]

@@ -25,7 +25,7 @@ KINDS: dict[str, dict[str, Any]] = {"pairs": {}, "pairs-codes": {"codes": 4}, "t
 def make(grid: Grid, **options: Any) -> GridDenoiser:
     """A small network in which every parameter matters."""
     alphabet = GraphAlphabet.make(grid)
-    sizes = {"width": 8, "depth": 2, "heads": 2, "hidden": 12, "channels": 6}
+    sizes: dict[str, Any] = {"width": 8, "depth": 2, "heads": 2, "hidden": 12, "channels": 6}
     config = GridConfig(num_letters=len(alphabet), directed=grid.directed, **sizes | options)
     denoiser = init_grid(config, alphabet, seed=1)
     leaves, tree = jax.tree.flatten(denoiser.params)
@@ -50,7 +50,9 @@ def logits(denoiser: GridDenoiser, canvas: jax.Array, valid: jax.Array, conditio
     return denoiser(canvas, valid, jnp.ones(canvas.shape[0]), conditions)
 
 
-def run(denoiser: GridDenoiser, grid: Grid, canvas: np.ndarray, length: int | None = None, extra: int = 0) -> np.ndarray:
+def run(
+    denoiser: GridDenoiser, grid: Grid, canvas: np.ndarray, length: int | None = None, extra: int = 0
+) -> np.ndarray:
     """Logits of a canvas of ``length`` positions of the grid, all by default, padded by ``extra``."""
     length = canvas.shape[1] if length is None else length
     slots = np.pad(grid.slots[: canvas.shape[1]], ((0, extra), (0, 0)))
