@@ -7,6 +7,7 @@ into a program that the sampler conditions on.
 from seqdiff.constraints.base import REGISTRY, Constraint, Verdict, parse_constraint, register
 from seqdiff.constraints.contig import Contig
 from seqdiff.constraints.counting import Count, Identity, Mutations
+from seqdiff.constraints.distinct import AllDifferent
 from seqdiff.constraints.graph.classes import (
     Acyclic,
     Bipartite,
@@ -36,6 +37,7 @@ from seqdiff.constraints.template import Template
 __all__ = [
     "REGISTRY",
     "Acyclic",
+    "AllDifferent",
     "Allow",
     "Bipartite",
     "Caterpillar",

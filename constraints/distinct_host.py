@@ -46,7 +46,7 @@ def contradiction(
         if not domains[position] >> letter & 1:
             return f"{letters[letter]} is not allowed at position {position + 1}"
         domains[position] = 1 << letter
-    if reason := _propagate(groups, domains, letters):
+    if reason := place_singles(groups, domains, letters):
         return reason
     try:
         found = _search(groups, domains, np.zeros(allowed.shape, np.float32), [NODE_LIMIT])
@@ -71,7 +71,7 @@ def complete(
     """
     masks = list(domains)
     try:
-        return None if _propagate(groups, masks) else _search(groups, masks, values, [nodes])
+        return None if place_singles(groups, masks) else _search(groups, masks, values, [nodes])
     except _OutOfNodes:
         return None
 
@@ -156,12 +156,12 @@ def _search(groups: Groups, domains: list[int], values: np.ndarray, left: list[i
         left[0] -= 1
         trial = [*domains]
         trial[place] = 1 << letter
-        if _propagate(groups, trial) is None and (found := _search(groups, trial, values, left)) is not None:
+        if place_singles(groups, trial) is None and (found := _search(groups, trial, values, left)) is not None:
             return found
     return None
 
 
-def _propagate(groups: Groups, domains: list[int], letters: str = "") -> str | None:
+def place_singles(groups: Groups, domains: list[int], letters: str = "") -> str | None:
     """Naked and hidden singles, in place, until nothing changes; what has no place left, or None.
 
     Letters are named only where ``letters`` are given.

@@ -23,14 +23,13 @@ Where one completion exists it is found; where there are several, which one is d
 from collections.abc import Sequence
 from functools import partial
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Int32, Key, UInt32
 
-from seqdiff.constraints.distinct_host import complete_rows
 from seqdiff.core.contracts import Conditioned
 from seqdiff.core.errors import InputError
 

@@ -15,7 +15,8 @@ from seqdiff.constraints.base import Constraint
 from seqdiff.constraints.chain import make_program
 from seqdiff.constraints.compiler import DeadEnd, Layers, OverBudget, build_layers
 from seqdiff.constraints.conflicts import conflict_error
-from seqdiff.constraints.graph.compile import GraphTier, graph_tier
+from seqdiff.constraints.distinct_tier import distinct_tier
+from seqdiff.constraints.graph.compile import graph_tier
 from seqdiff.constraints.graph.reasons import reason_against
 from seqdiff.constraints.parts import Lowered, Pairs, Scan, Sum
 from seqdiff.constraints.readers import (
@@ -29,6 +30,7 @@ from seqdiff.constraints.readers import (
 )
 from seqdiff.constraints.shared import SharedProgram
 from seqdiff.constraints.solver import Solver, SolverProgram, Unsatisfiable
+from seqdiff.constraints.tiers import Tier
 from seqdiff.core.contracts import Program
 from seqdiff.core.errors import BudgetError, InfeasibleError, InputError
 from seqdiff.core.grid import GraphAlphabet
@@ -66,7 +68,8 @@ class Compiled:
         layers: the joint automaton over them (host).
         parts: how each constraint is kept.
         solver: keeps what the automaton does not; None where it keeps everything.
-        graph: keeps rules about graphs; None where there are none, and then the automaton holds given letters only.
+        tier: keeps what is no automaton at all (rules about graphs, groups of different letters); None where there is
+            nothing of the kind. The automaton then holds given letters only.
     """
 
     layout: Layout
@@ -74,13 +77,13 @@ class Compiled:
     layers: Layers
     parts: tuple[Part, ...]
     solver: Solver | None = None
-    graph: GraphTier | None = None
+    tier: Tier | None = None
 
     @property
     def guarantee(self) -> str:
         """``exact``: draws follow the proposal given the constraints. ``feasible``: all satisfy, law approximate."""
-        if self.graph is not None:
-            return self.graph.guarantee
+        if self.tier is not None:
+            return self.tier.guarantee
         return "exact" if self.solver is None else "feasible"
 
     def explain(self) -> list[dict[str, str | int]]:
@@ -97,8 +100,8 @@ class Compiled:
 
     def lengths(self) -> np.ndarray:
         """Lengths for which the constraints can be satisfied, ascending."""
-        if self.graph is not None:
-            return self.graph.lengths
+        if self.tier is not None:
+            return self.tier.lengths
         if self.solver is not None:
             return np.array(sorted(self.solver.solutions))
         return np.array([self.layout.max_length]) if self.variables.reordered else self.layers.lengths()
@@ -119,8 +122,8 @@ class Compiled:
 
     def relaxation(self, size: int) -> Program:
         """The automaton's part of the program, which is all of it without a solver."""
-        if self.graph is not None:
-            return self.graph.make(size)
+        if self.tier is not None:
+            return self.tier.make(size)
         if not self.variables.reordered:
             return make_program(self.layers, size)
         return SharedProgram.make(make_program(self.layers, self.variables.steps), self.variables, size)
@@ -177,35 +180,52 @@ def _compile(
     if empty := tuple(int(p) + 1 for p in np.flatnonzero(~positional.any(axis=1))):
         raise _NoLetters(empty)
     allowed = variables.allowed(positional)
-    if isinstance(layout.alphabet, GraphAlphabet) and (
-        any(p.rules for p in lowered) or sum(len(p.sums) for p in lowered) > 1
-    ):
+    tier = _tier(constraints, lowered, layout, variables, positional)
+    if tier is not None:
         layers = build_layers(allowed, (), min_length=len(allowed), budget=budget, prune=prune)
-        tier = graph_tier(constraints, lowered, layout, variables, positional)
         parts = [
             Part(constraint, tier.route if _asks(part) else "shared letters" if part.ties else "letters", 0)
             for constraint, part in zip(constraints, lowered, strict=True)
         ]
-        return Compiled(layout, variables, layers, tuple(parts), graph=tier)
+        return Compiled(layout, variables, layers, tuple(parts), tier=tier)
     inside, readers, outside = _readers(atoms, variables, layout)
     layers, inside, readers, outside = _fit(allowed, inside, readers, outside, variables, layout, budget, prune)
     solver = None
     cuts = [part.cuts for part in lowered if part.cuts is not None]
-    if outside or cuts:
+    distinct = [group for part in lowered for group in part.distinct]
+    if outside or cuts or distinct:
         every = [(constraints[atom.owner].describe(), atom.part) for atom in (*inside, *outside)]
-        solver = Solver(layout, variables, positional, every, cuts)
+        solver = Solver(layout, variables, positional, every, cuts, distinct)
         solver.solve_lengths(layers.lengths() if not variables.reordered else np.array([layout.max_length]))
     parts = []
     for i, (constraint, part) in enumerate(zip(constraints, lowered, strict=True)):
         mine = [k for k, atom in enumerate(inside) if atom.owner == i]
         states = sum(layers.visited[k] for k in mine)
         notes = [atom.note for atom in outside if atom.owner == i]
-        if part.cuts is not None:
+        if part.cuts is not None or part.distinct:
             notes.append("no small automaton knows it")
         routes = dict.fromkeys([*(readers[k].route for k in mine), *(["solver"] if notes else [])])
         route = " + ".join(routes) or ("shared letters" if part.ties else "letters")
         parts.append(Part(constraint, route, states, "; ".join(dict.fromkeys(notes))))
     return Compiled(layout, variables, layers, tuple(parts), solver)
+
+
+def _tier(
+    constraints: Sequence[Constraint],
+    lowered: Sequence[Lowered],
+    layout: Layout,
+    variables: Variables,
+    allowed: np.ndarray,
+) -> Tier | None:
+    """The tier of constraints that are no automaton; None where the automaton and the solver do."""
+    sums = sum(len(part.sums) for part in lowered)
+    if isinstance(layout.alphabet, GraphAlphabet) and (sums > 1 or any(part.rules for part in lowered)):
+        return graph_tier(constraints, lowered, layout, variables, allowed)
+    others = any(part.scans or part.sums or part.pairs or part.ties or part.cuts for part in lowered)
+    groups = [group for part in lowered for group in part.distinct]
+    if groups and not others and layout.min_length == layout.max_length:
+        return distinct_tier(groups, allowed, layout, variables)
+    return None
 
 
 def _asks(part: Lowered) -> bool:

@@ -71,9 +71,10 @@ class Solver:
         allowed: np.ndarray,
         parts: Sequence[tuple[str, Scan | Sum | Pairs]],
         cuts: Sequence[Callable[[str], Clause]],
+        distinct: Sequence[Sequence[int]] = (),
     ):
         self._layout, self._variables, self._allowed = layout, variables, allowed
-        self._parts, self._cuts = tuple(parts), tuple(cuts)
+        self._parts, self._cuts, self._distinct = tuple(parts), tuple(cuts), tuple(distinct)
         self._models: dict[int, _Model] = {}
         self.solutions: dict[int, np.ndarray] = {}
         self.handle = next(_HANDLES)
@@ -90,6 +91,7 @@ class Solver:
             model = self._models[length] = _Model(
                 self._layout.alphabet, self._variables, self._allowed, self._parts, self._cuts, length
             )
+            model.add_distinct(self._distinct)
             found = model.solve(None, None, FIRST_SECONDS)
             if found is not None:
                 self.solutions[length] = found
@@ -154,6 +156,12 @@ class _Model:
                 self._add_pairs(part)
             else:
                 self._add_scan(words, part, allowed)
+
+    def add_distinct(self, groups: Sequence[Sequence[int]]) -> None:
+        """No letter stands twice in a group of 0-based positions."""
+        for group in groups:
+            for same in zip(*(self.at(position) for position in group if position < self._length), strict=True):
+                self._model.add_at_most_one(same)
 
     def at(self, position: int) -> list[Any]:
         """The Booleans of the letters at a 0-based position, in id order."""

@@ -10,17 +10,16 @@ reason.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from seqdiff.constraints.base import Constraint
+from seqdiff.constraints.enumerated import MOST, EnumeratedProgram, combinations, solutions
 from seqdiff.constraints.graph import classes
 from seqdiff.constraints.graph.base import GraphConstraint, as_graph
 from seqdiff.constraints.graph.canvas import Canvas
-from seqdiff.constraints.graph.enumerated import MOST, EnumeratedProgram, combinations, solutions
 from seqdiff.constraints.graph.fill import FillProgram
 from seqdiff.constraints.graph.first import Cut, First
 from seqdiff.constraints.graph.moves import MovesProgram, Windows
@@ -30,32 +29,11 @@ from seqdiff.constraints.graph.trees import TreeProgram
 from seqdiff.constraints.parts import Lowered
 from seqdiff.constraints.readers import Variables
 from seqdiff.constraints.solver import Unsatisfiable
+from seqdiff.constraints.tiers import Tier
 from seqdiff.core.contracts import Program
 from seqdiff.core.errors import InputError
 from seqdiff.core.grid import GraphAlphabet, Grid
 from seqdiff.core.layout import Layout
-
-
-@dataclass
-class GraphTier:
-    """How a set of constraints on a graph is kept.
-
-    Attributes:
-        route: ``enumerated``, ``spanning tree``, ``vetted`` or ``witness``.
-        lengths: lengths of feasible graphs.
-        make: the program for a padded size.
-        kept: host objects that programs name by handle and that must live as long.
-    """
-
-    route: str
-    lengths: np.ndarray
-    make: Callable[[int], Program]
-    kept: list[Any] = field(default_factory=list)
-
-    @property
-    def guarantee(self) -> str:
-        """``exact`` or ``feasible``."""
-        return "exact" if self.route in ("enumerated", "spanning tree") else "feasible"
 
 
 def graph_tier(
@@ -64,7 +42,7 @@ def graph_tier(
     layout: Layout,
     variables: Variables,
     allowed: np.ndarray,
-) -> GraphTier:
+) -> Tier:
     """The tier of constraints of which some are rules about graphs.
 
     Args:
@@ -114,7 +92,7 @@ class _Builder:
         self.letters = np.array(list(layout.alphabet.letters))
         self.present = np.array([letter in grid.edge_letters[1:] for letter in self.letters])
 
-    def build(self) -> GraphTier:
+    def build(self) -> Tier:
         """The first tier that fits."""
         one = len(self.lengths) == 1
         if one and combinations(self.joint) <= MOST:
@@ -143,7 +121,7 @@ class _Builder:
     def _canvas(self, size: int) -> Canvas:
         return Canvas.make(self.grid, self.variables, self.allowed, size)
 
-    def _enumerated(self) -> GraphTier:
+    def _enumerated(self) -> Tier:
         def holds(letters: np.ndarray) -> bool:
             text = self._text(letters, self.lengths[0])
             return all(constraint.holds(text).ok for constraint in self.constraints)
@@ -155,14 +133,14 @@ class _Builder:
         def make(size: int) -> Program:
             return EnumeratedProgram.make(found, self.variables, size)
 
-        return GraphTier("enumerated", np.array(self.lengths), make)
+        return Tier("enumerated", np.array(self.lengths), make)
 
-    def _feasible(self, route: str, program: Callable[[Canvas], Program]) -> GraphTier:
+    def _feasible(self, route: str, program: Callable[[Canvas], Program]) -> Tier:
         """A tier whose completions are known to exist if the given edges are in the class and those hoped for join."""
         lengths = [length for length in self.lengths if self._completable(length)]
         if not lengths:
             raise Unsatisfiable
-        return GraphTier(route, np.array(lengths), lambda size: program(self._canvas(size)), self.kept)
+        return Tier(route, np.array(lengths), lambda size: program(self._canvas(size)), self.kept)
 
     def _completable(self, length: int) -> bool:
         nodes = self.grid.size(length)
@@ -186,7 +164,7 @@ class _Builder:
                 return False
         return True
 
-    def _witness(self) -> GraphTier:
+    def _witness(self) -> Tier:
         first = First(self.joint, self.present, self._firsts(), self._implied, self._cuts)
         first.solve_lengths(self.lengths)
         lengths = np.array(sorted(first.solutions))
@@ -202,7 +180,7 @@ class _Builder:
             handle = jnp.int32(first.handle)
             return MovesProgram(canvas, tuple(self.rules), windows, self._variable_of(), handle, singles)
 
-        return GraphTier("witness", lengths, make, [first, *self.kept])
+        return Tier("witness", lengths, make, [first, *self.kept])
 
     def _firsts(self) -> np.ndarray:
         return np.array([np.flatnonzero(self.variables.owner == step)[0] for step in range(self.variables.steps)])

@@ -1,6 +1,6 @@
 """Small spaces, exactly: all solutions are listed once, and the proposal is conditioned on the list.
 
-Nothing here is about graphs. It is used where few combinations of letters are possible at all.
+It is used where few combinations of letters are possible at all.
 """
 
 import itertools
