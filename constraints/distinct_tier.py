@@ -6,7 +6,7 @@ import numpy as np
 
 from seqdiff.constraints.distinct_host import contradiction, place_singles
 from seqdiff.constraints.distinct_program import DistinctProgram
-from seqdiff.constraints.enumerated import EnumeratedProgram
+from seqdiff.constraints.enumerated import listed
 from seqdiff.constraints.readers import Variables
 from seqdiff.constraints.tiers import Tier
 from seqdiff.core.errors import InfeasibleError
@@ -31,11 +31,10 @@ def distinct_tier(groups: Sequence[Sequence[int]], allowed: np.ndarray, layout: 
     clues = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), len(letters))
     if reason := contradiction(groups, allowed, clues, letters):
         raise InfeasibleError(f"no letters differ as asked: {reason}")
-    lengths = np.array([layout.max_length])
     masks = [int(sum(1 << int(v) for v in np.flatnonzero(row))) for row in allowed]
     if (few := all_solutions(groups, masks)) is not None:
-        return Tier("enumerated", lengths, lambda size: EnumeratedProgram.make(few, variables, size))
-    return Tier("search", lengths, lambda size: DistinctProgram.make(groups, allowed, size))
+        return listed(few, variables, layout.max_length, len(letters))
+    return Tier("search", np.array([layout.max_length]), lambda size: DistinctProgram.make(groups, allowed, size))
 
 
 def all_solutions(groups: Sequence[Sequence[int]], masks: list[int]) -> np.ndarray | None:

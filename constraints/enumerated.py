@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from seqdiff.constraints.readers import Variables
 from seqdiff.constraints.shared import Pool
+from seqdiff.constraints.tiers import Tier
 from seqdiff.core.contracts import Conditioned
 
 MOST = 4096
@@ -29,6 +30,13 @@ def solutions(allowed: np.ndarray, holds: Callable[[np.ndarray], bool]) -> np.nd
     choices = [np.flatnonzero(row).tolist() for row in allowed]
     found = [letters for letters in itertools.product(*choices) if holds(np.array(letters))]
     return np.array(found, np.int32).reshape(len(found), len(allowed))
+
+
+def listed(found: np.ndarray, variables: Variables, length: int, vocab: int) -> Tier:
+    """The tier of a list of all solutions, int32 [N, G]."""
+    letters = (found[:, :, None] == np.arange(vocab)).any(axis=0)
+    lengths = np.array([length])
+    return Tier("enumerated", lengths, lambda size: EnumeratedProgram.make(found, variables, size), letters=letters)
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["solutions", "pool"], meta_fields=[])

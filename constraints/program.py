@@ -111,6 +111,8 @@ class Compiled:
         found = np.full(self.layout.max_length, -1, np.int32)
         for position, step in enumerate(self.variables.owner):
             letters = self.layers.letters(int(step))
+            if self.tier is not None and self.tier.letters is not None:
+                letters = self.tier.letters[step]
             if letters.sum() == 1:
                 found[position] = self.variables.letters(position)[letters.argmax()]
         return found

@@ -20,12 +20,14 @@ class Tier:
         lengths: lengths of feasible designs.
         make: the program for a padded size.
         kept: host objects that programs name by handle and that must live as long.
+        letters: letters that each variable has in some solution, bool [G, V]; None where that is not known.
     """
 
     route: str
     lengths: np.ndarray
     make: Callable[[int], Program]
     kept: list[Any] = field(default_factory=list)
+    letters: np.ndarray | None = None
 
     @property
     def guarantee(self) -> str:

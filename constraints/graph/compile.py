@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from seqdiff.constraints.base import Constraint
-from seqdiff.constraints.enumerated import MOST, EnumeratedProgram, combinations, solutions
+from seqdiff.constraints.enumerated import MOST, combinations, listed, solutions
 from seqdiff.constraints.graph import classes
 from seqdiff.constraints.graph.base import GraphConstraint, as_graph
 from seqdiff.constraints.graph.canvas import Canvas
@@ -130,10 +130,7 @@ class _Builder:
         if not len(found):
             raise Unsatisfiable
 
-        def make(size: int) -> Program:
-            return EnumeratedProgram.make(found, self.variables, size)
-
-        return Tier("enumerated", np.array(self.lengths), make)
+        return listed(found, self.variables, self.lengths[0], self.joint.shape[1])
 
     def _feasible(self, route: str, program: Callable[[Canvas], Program]) -> Tier:
         """A tier whose completions are known to exist if the given edges are in the class and those hoped for join."""

@@ -82,7 +82,7 @@ def read_boards(path: str | Path, size: int | None = None) -> tuple[Board, Int[n
     """
     path = Path(path)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (UnicodeDecodeError, IsADirectoryError):
@@ -121,11 +121,12 @@ def _blocks(lines: list[str], size: int | None) -> Iterator[tuple[int, str]]:
 
 
 def _is_grid(block: list[str], size: int | None) -> bool:
-    """Whether lines are the rows of one board, and not a board each."""
-    rows = [sum(sign not in RULES and not sign.isspace() for sign in line) for line in block]
-    widths = [width for width in rows if width]
-    sizes = [size] if size else list(BOXES)
-    return len(block) > 1 and (min(rows) == 0 or any(widths == [n] * n for n in sizes))
+    """Whether lines are the rows of one board, and not a board each. A row has at most 16 cells, a board at least."""
+    widths = [sum(sign not in RULES and not sign.isspace() for sign in line) for line in block]
+    rows = [width for width in widths if width]
+    if max(rows, default=0) == 16:
+        return size == 16 or (size is None and len(rows) == 16)
+    return len(block) > 1 and max(rows, default=0) < 16
 
 
 def format_line(board: Board, canvas: Int[np.ndarray, "cells"]) -> str:

@@ -102,6 +102,11 @@ class Designs(Sequence[Design]):
         return [design.sequence for design in self.designs]
 
     @property
+    def objects(self) -> list[Any]:
+        """Each design as its field's own object: a string of residues, a ``networkx`` graph, an array of digits."""
+        return [self.spec.setting.decode(design.sequence) for design in self.designs]
+
+    @property
     def satisfied(self) -> int:
         """Number of designs that obey every constraint, by the independent check."""
         return sum(design.ok for design in self.designs)

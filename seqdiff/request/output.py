@@ -37,13 +37,15 @@ def free_name(folder: Path) -> Path:
 
 
 def write(designs: Designs, folder: Path) -> None:
-    """Write ``designs.fasta``, ``designs_dna.fasta`` where DNA was asked for, ``designs.csv``, ``designs.json``,
+    """Write ``designs.fasta`` or the domain's own files, ``designs_dna.fasta`` where DNA was asked for, ``designs.csv``, ``designs.json``,
     ``spec.yaml``, ``run.json``, ``report.html`` and, of a design for a structure, its file.
     """
     claim(folder)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
-        write_fasta(staging / "designs.fasta", designs.records())
+        designs.spec.setting.write(staging, [design.id for design in designs], designs.sequences)
+        if designs.spec.setting.sequential:
+            write_fasta(staging / "designs.fasta", designs.records())
         if designs.spec.dna is not None:
             write_fasta(staging / "designs_dna.fasta", designs.coding_records())
         (staging / "designs.csv").write_text(designs.to_csv())

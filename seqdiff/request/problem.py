@@ -11,8 +11,6 @@ from seqdiff.constraints.program import Compiled, compile_constraints
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
 from seqdiff.core.layout import format_positions
-from seqdiff.domains.protein.alphabet import PROTEIN
-from seqdiff.domains.protein.properties import BACKGROUND
 from seqdiff.process.noise import Process
 from seqdiff.request.goals import compile_goals
 from seqdiff.request.spec import DesignSpec
@@ -110,7 +108,8 @@ class Problem:
 
     def background(self) -> np.ndarray:
         """Frequencies of the letters where no model is asked: of proteins, or equal ones."""
-        return BACKGROUND if self.alphabet == PROTEIN else np.full(len(self.alphabet), 1 / len(self.alphabet))
+        own = self.spec.setting
+        return own.background if self.alphabet == own.alphabet else np.full(len(self.alphabet), 1 / len(self.alphabet))
 
     def _bias(self) -> np.ndarray:
         bias = np.zeros((self.size, len(self.alphabet)), np.float32)
@@ -122,12 +121,13 @@ class Problem:
         return bias
 
 
-def prepare(spec: DesignSpec, alphabet: Alphabet = PROTEIN) -> Problem:
+def prepare(spec: DesignSpec, alphabet: Alphabet | None = None) -> Problem:
     """Compile the constraints of ``spec``.
 
     Raises:
         InputError: a constraint does not fit the canvas, nothing satisfies them all, or they are over budget.
     """
+    alphabet = spec.setting.alphabet if alphabet is None else alphabet
     layout = spec.layout(alphabet)
     if layout.max_length > MAX_LENGTH:
         raise InputError(f"length {layout.max_length} is over the limit of {MAX_LENGTH}")
@@ -141,4 +141,4 @@ def prepare(spec: DesignSpec, alphabet: Alphabet = PROTEIN) -> Problem:
     return Problem(spec, alphabet, compiled)
 
 
-MAX_LENGTH = 4096
+MAX_LENGTH = 8192

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from html import escape
 
-from seqdiff.domains.protein.properties import properties
 from seqdiff.request.designs import Designs
+from seqdiff.request.domains.protein import PROPERTIES
 from seqdiff.request.picture import to_svg
 
 _STYLE = """
@@ -17,13 +17,6 @@ th, td { border-bottom: 1px solid #ddd; padding: .3rem .7rem; text-align: left; 
 GUARANTEES = {
     "exact": "exact: every design satisfies every constraint; draws follow the model given them",
     "feasible": "feasible: every design satisfies every constraint; their law approximates the model given them",
-}
-_PROPERTIES = {
-    "molecular_weight": "mass (Da)",
-    "isoelectric_point": "pI",
-    "charge_at_pH7": "charge at pH 7",
-    "gravy": "GRAVY",
-    "aromaticity": "aromaticity",
 }
 
 
@@ -51,8 +44,9 @@ def page(designs: Designs) -> str:
 
 def fragment(designs: Designs) -> str:
     """Picture and tables without the frame, as a notebook shows them."""
+    picture = designs.spec.setting.picture([design.id for design in designs], designs.sequences)
     return (
-        f'<div class="wide">{to_svg(designs)}</div>'
+        f'<div class="wide">{to_svg(designs) if picture is None else picture}</div>'
         f"<h2>Constraints, checked on every design</h2>{_constraints(designs)}"
         f'<h2>Table</h2><div class="wide">{_designs(designs)}</div>'
     )
@@ -78,16 +72,19 @@ def _constraints(designs: Designs) -> str:
 
 
 def _designs(designs: Designs) -> str:
-    rows = []
+    rows, titles = [], []
     for design in designs:
-        found = properties(design.sequence)
+        found = designs.spec.setting.properties(design.sequence)
+        titles = list(found)
         row = [design.id, str(len(design.sequence)), f"{design.score:.3f}", str(design.calls)]
         row += [] if design.recovery is None else [f"{design.recovery:.3f}"]
-        row += [f"{value:.3g}" for title, value in design.goals.items() if title not in _PROPERTIES]
-        rows.append([*row, *(f"{found[name]:.2f}" for name in _PROPERTIES), "yes" if design.ok else "NO"])
+        row += [f"{value:.3g}" for title, value in design.goals.items() if title not in PROPERTIES]
+        rows.append(
+            [*row, *(f"{value:.2f}".removesuffix(".00") for value in found.values()), "yes" if design.ok else "NO"]
+        )
     native = ("recovery",) if designs.spec.structure else ()
-    goals = [title for title in designs[0].goals if title not in _PROPERTIES] if len(designs) else []
-    return _table(("id", "length", "score", "NFE", *native, *goals, *_PROPERTIES.values(), "satisfied"), rows)
+    goals = [title for title in designs[0].goals if title not in PROPERTIES] if len(designs) else []
+    return _table(("id", "length", "score", "NFE", *native, *goals, *titles, "satisfied"), rows)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -18,6 +18,8 @@ from seqdiff.core.status import Outcome
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.models.chains import PerChain
 from seqdiff.models.store import load_model
+from seqdiff.models.uniform import NAME as UNIFORM
+from seqdiff.models.uniform import Uniform
 from seqdiff.request.designs import Design, Designs
 from seqdiff.request.dna import DnaRules, backtranslate
 from seqdiff.request.goals import PropertyGoal
@@ -131,17 +133,21 @@ def load(name_or_path: str | Path) -> Denoiser:
 def _model(problem: Problem, model: Denoiser | None) -> tuple[Denoiser, Any]:
     """The denoiser as the spec's canvas needs it, and what it is conditioned on."""
     spec = problem.spec
-    denoiser: Any = model if model is not None else load_model(spec.model, problem.alphabet)
+    denoiser: Any = model if model is not None else _named(spec.model, problem)
     if not getattr(denoiser, "reads_structure", False):
         if spec.structure is not None:
             raise InputError(f"model {spec.model} reads no structure; take proteinmpnn, or add 'contig'")
         if spec.places is None or len(spec.places.chains) == 1:
-            return denoiser, None
+            return denoiser, spec.setting.conditions(problem.size)
         ends = [spec.places.span(chain) for chain in spec.places.chains]
         return PerChain(denoiser, tuple((first - 1, last - first + 1) for first, last in ends)), None
     if spec.structure is None:
         raise InputError(f"model {spec.model} reads a structure; add structure: FILE")
     return denoiser, spec.structure.encode(denoiser, problem.size, spec.seed)
+
+
+def _named(name: str, problem: Problem) -> Any:
+    return Uniform(len(problem.alphabet)) if name == UNIFORM else load_model(name, problem.alphabet)
 
 
 def law(plan: Plan) -> str:

@@ -19,9 +19,11 @@ from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
 from seqdiff.core.fields import check_keys, number, whole_number
 from seqdiff.core.layout import Layout, Region, parse_regions
-from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.fasta import read_fasta
 from seqdiff.request.dna import DnaRules
+from seqdiff.request.domains import domain_named
+from seqdiff.request.domains.base import Setting
+from seqdiff.request.domains.protein import ProteinSetting
 from seqdiff.request.files import beside, read_contig, resolve, uses_parent
 from seqdiff.request.goals import goals_to_spec, parse_goals
 from seqdiff.request.parent import BREAK, read_parent
@@ -31,10 +33,8 @@ from seqdiff.request.target import Target
 from seqdiff.sampling.planners import BasePlanner, EntropyBound, FixedOrder
 
 MAX_SEED = 2**32 - 1
-_KEYS = (
-    *("model", "length", "n", "seed", "parent", "numbering", "keep", "structure", "contig"),
-    *("constraints", "bias", "goals", "sampling", "dna"),
-)
+_KEYS = ("domain", "model", "n", "seed", "constraints", "bias", "goals", "sampling")
+"""Keys of every domain's specs."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,8 @@ class DesignSpec:
         bias: what designs should rather have.
         goals: what designs should rather be, by particles; see ``request.goals``. Python may also give functions.
         sampling: how to sample.
+        domain: what is designed.
+        setting: the domain as its own keys set it up.
         dna: rules for DNA that encodes the designs; None for no DNA.
         structure: what designs should fold to, for models that read structures.
         places: what the canvas's positions are called; None where they are numbers only.
@@ -165,24 +167,30 @@ class DesignSpec:
     bias: tuple[Bias, ...] = ()
     goals: tuple[Any, ...] = ()
     sampling: Sampling = Sampling()
+    domain: str = "protein"
+    setting: Setting = ProteinSetting()
     dna: DnaRules | None = None
     structure: Target | None = None
     places: Places | None = field(default=None, compare=False)
 
     @classmethod
-    def from_mapping(cls, mapping: object, *, folder: Path = Path(), alphabet: Alphabet = PROTEIN) -> "DesignSpec":
+    def from_mapping(cls, mapping: object, *, folder: Path = Path(), alphabet: Alphabet | None = None) -> "DesignSpec":
         """Read a spec.
 
         Args:
             mapping: keys as in the class's attributes; constraints as one-key mappings from name to arguments.
             folder: where relative file names are looked up first; then in the current folder.
-            alphabet: the letters.
+            alphabet: the letters, instead of those of the domain.
 
         Raises:
             InputError: an unknown key, or a value that cannot be used; names the key.
         """
-        args = check_keys(mapping, _KEYS)
-        values: dict[str, Any] = {}
+        name = mapping.get("domain", "protein") if isinstance(mapping, Mapping) else "protein"
+        domain = domain_named(name)
+        args = check_keys(mapping, (*_KEYS, *domain.KEYS))
+        setting = domain.read(args, folder)
+        alphabet = setting.alphabet if alphabet is None else alphabet
+        values: dict[str, Any] = {"domain": name, "setting": setting, "model": domain.MODEL}
         if "model" in args:
             values["model"] = _model_name(args["model"], folder)
         if "n" in args:
@@ -211,7 +219,9 @@ class DesignSpec:
             constraints.insert(0, read_contig(args, folder, alphabet))
         contigs = [item for item in constraints if isinstance(item, Contig)]
         native = values["structure"].native if "structure" in values else parent
-        values["length"], values["draw"] = _length(args, native, contigs[0] if contigs else None, folder)
+        values["length"], values["draw"] = setting.lengths or _length(
+            args, native, contigs[0] if contigs else None, folder
+        )
         if "keep" in args and not parent:
             raise InputError("'keep' needs 'parent' beside it, such as parent: protein.fasta and keep: 20-45")
         if parent and "keep" not in args and not any(map(uses_parent, constraints)):
@@ -241,7 +251,10 @@ class DesignSpec:
             draw = self.draw if isinstance(self.draw, str) else {str(n): weight for n, weight in self.draw}
             length = {"range": [low, high], "draw": draw}
         mapping: dict[str, Any] = {"model": self.model}
-        mapping |= {"structure": self.structure.to_spec()} if self.structure else {"length": length}
+        if own := self.setting.to_spec():
+            mapping = {"domain": self.domain} | own | mapping
+        else:
+            mapping |= {"structure": self.structure.to_spec()} if self.structure else {"length": length}
         mapping |= {"n": self.n, "seed": self.seed}
         if self.parent:
             mapping["parent"] = BREAK.join(self.by_chain(self.parent).values())
@@ -271,11 +284,11 @@ class DesignSpec:
         return {chain: letters[first - 1 : last] for chain, (first, last) in spans.items()}
 
     def all_constraints(self) -> tuple[Constraint, ...]:
-        """The constraints, the residues that stay first."""
+        """The constraints, those of the domain and the residues that stay first."""
         if self.structure is not None and (given := self.structure.given()):
             return (given, *self.constraints)
         if not self.keep:
-            return self.constraints
+            return (*self.setting.constraints, *self.constraints)
         positions = sorted({p for r in self.keep for p in range(r.first, (r.last or len(self.parent)) + 1)})
         return (Fixed(tuple((p, self.parent[p - 1]) for p in positions)), *self.constraints)
 

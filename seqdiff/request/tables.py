@@ -27,11 +27,15 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
     for column in listing.columns:
         column.no_wrap, column.min_width = True, len(str(column.header))
     listing.columns[0].min_width = len(designs[0].id)
-    listing.add_column("sequence", no_wrap=True, overflow="ellipsis")
+    listing.add_column("sequence" if designs.spec.setting.sequential else "design", no_wrap=True, overflow="ellipsis")
     for design in designs[:8]:
         cells = [design.id, str(len(design.sequence)), f"{design.score:.3f}"]
         cells += [] if design.recovery is None else [f"{design.recovery:.2f}"]
-        listing.add_row(*cells, str(design.calls), "/".join(designs.spec.by_chain(design.sequence).values()))
+        listing.add_row(
+            *cells,
+            str(design.calls),
+            "/".join(map(designs.spec.setting.show, designs.spec.by_chain(design.sequence).values())),
+        )
     console.print(listing)
     if len(designs) > 8:
         console.print(f"... and {len(designs) - 8} more")
@@ -67,13 +71,15 @@ def show_check(console: Console, problem: Problem) -> None:
         console.print(echo)
     lengths = compiled.lengths()
     low, high = problem.spec.length
-    lost = high - low + 1 - len(lengths)
+    asked = high - low + 1 if isinstance(problem.spec.draw, str) else len(problem.spec.draw)
+    lost = asked - len(lengths)
     infeasible = f" ({lost} of the lengths asked for cannot satisfy the constraints)" if lost else ""
     determined = int((compiled.determined() >= 0).sum())
-    at_most = "" if compiled.solver is None else "at most "
+    at_most = "" if compiled.guarantee == "exact" else "at most "
+    automaton = f"joint automaton: at most {compiled.states} states at a position" if compiled.tier is None else ""
     for line in (
         f"feasible lengths: {format_positions(lengths.tolist())}{infeasible}",
-        f"joint automaton: at most {compiled.states} states at a position; {determined} positions are determined",
+        f"{automaton}{'; ' if automaton else ''}{determined} positions are determined",
         f"guarantee: {GUARANTEES[compiled.guarantee]}",
         f"plain rejection would accept {at_most}{rate(problem.acceptance(problem.background()))} of sequences drawn "
         "from background frequencies",

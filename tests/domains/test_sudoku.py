@@ -134,6 +134,8 @@ def test_files(tmp_path: Path):
         (f"{EASY}\n{EASY[:-1]}\n", "boards.txt, line 2: 80 cells"),
         (f"# two\n{EASY}\n\n55{EASY[2:]}\n", "boards.txt, line 4: 5 stands twice in row 1"),
         (f"{EASY}\n{'.' * 16}\n", "boards.txt, line 2: a board of size 4 after one of size 9"),
+        (EASY[:9] + "\n" + EASY[9:17] + "\n" + EASY[:9], "boards.txt, line 1: 26 cells"),
+        ("." * 16 + "\n" + "." * 15, "boards.txt, line 2: 15 cells"),
         ("# none\n", "boards.txt holds no board"),
     ],
 )
