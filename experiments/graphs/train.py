@@ -144,7 +144,7 @@ def train(settings: Settings) -> Path:
     )
     averaged = GridDenoiser(denoiser.graphdef, jax.device_get(state.average), denoiser.config, alphabet)
     notes = described | {"steps_done": int(state.step), "graphs": int(state.step) * settings.batch}
-    save_model(out / "model", averaged, notes=notes, dtype="float32")
+    save_model(out / "model", averaged, notes=notes)
     return out / "model"
 
 

@@ -37,8 +37,9 @@ def free_name(folder: Path) -> Path:
 
 
 def write(designs: Designs, folder: Path) -> None:
-    """Write ``designs.fasta`` or the domain's own files, ``designs_dna.fasta`` where DNA was asked for, ``designs.csv``, ``designs.json``,
-    ``spec.yaml``, ``run.json``, ``report.html`` and, of a design for a structure, its file.
+    """Write ``designs.fasta`` or the domain's own files, ``designs_dna.fasta`` where DNA was asked for,
+    ``designs.csv``, ``designs.json``, ``spec.yaml``, ``run.json``, ``report.html`` and, of a design for a structure,
+    its file.
     """
     claim(folder)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))

@@ -168,7 +168,7 @@ class DesignSpec:
     goals: tuple[Any, ...] = ()
     sampling: Sampling = Sampling()
     domain: str = "protein"
-    setting: Setting = ProteinSetting()
+    setting: Setting = field(default_factory=ProteinSetting)
     dna: DnaRules | None = None
     structure: Target | None = None
     places: Places | None = field(default=None, compare=False)

@@ -74,6 +74,7 @@ class Setting(ABC):
 
     def write(self, folder: Path, names: Sequence[str], texts: Sequence[str]) -> None:
         """Write designs in the field's format; sequences are written by ``request.output``."""
+        del folder, names, texts
 
     def picture(self, names: Sequence[str], texts: Sequence[str]) -> str | None:
         """An SVG of designs; None where letters in rows are the picture."""

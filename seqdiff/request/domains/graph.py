@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -26,10 +27,10 @@ FIRST_NODE = 0x4E00
 class GraphSetting(Setting):
     """Graphs on numbered nodes, by one position for each pair of nodes or by a code.
 
-    ``nodes: 12`` or ``[8, 12]``; ``encoding``: ``adjacency`` (default), ``bipartite`` (``nodes: [5, 7]`` are the sides),
-    ``dag`` (arcs from smaller to larger nodes), ``prufer`` (labelled trees) or ``sparse`` (``window`` and ``slots``: for
-    each node how far back its parent is, and up to so many more neighbours); ``directed``; ``edge_labels: [single, double]``
-    or letters, ``node_labels``; ``complete: FILE``, a graph whose edges are given.
+    ``nodes: 12`` or ``[8, 12]``; ``encoding``: ``adjacency`` (default), ``bipartite`` (``nodes: [5, 7]`` are the
+    sides), ``dag`` (arcs from smaller to larger nodes), ``prufer`` (labelled trees) or ``sparse`` (``window`` and
+    ``slots``: for each node how far back its parent is, and up to so many more neighbours); ``directed``;
+    ``edge_labels: [s, d]`` and ``node_labels``, one letter each; ``complete: FILE``, a graph whose edges are given.
 
     Attributes:
         encoding: what positions mean.
@@ -91,7 +92,16 @@ class GraphSetting(Setting):
             raise InputError(
                 f"encoding: {encoding} has plain undirected edges; leave out directed, complete and labels"
             )
-        setting = cls(encoding, (low, high), directed, **labels, **options, given=given)
+        setting = cls(
+            encoding,
+            (low, high),
+            directed,
+            edge_labels=labels["edge_labels"],
+            node_labels=labels["node_labels"],
+            window=options["window"],
+            slots=options["slots"],
+            given=given,
+        )
         _ = setting.alphabet
         return setting
 
@@ -99,14 +109,14 @@ class GraphSetting(Setting):
     def grid(self) -> Grid | None:
         """What the positions mean where they are pairs."""
         low, high = self.nodes
-        options = {"edge_letters": "0" + (self.edge_labels or "1"), "node_letters": self.node_labels}
+        make = partial(Grid.make, edge_letters="0" + (self.edge_labels or "1"), node_letters=self.node_labels)
         if self.encoding == "bipartite":
             hosts = [(i, low + j) for i in range(low) for j in range(high)]
-            return Grid.make(low + high, hosts=hosts, directed=self.directed, **options)
+            return make(low + high, hosts=hosts, directed=self.directed)
         if self.encoding == "dag":
             hosts = [(i, j) for j in range(high) for i in range(j)]
-            return Grid.make(high, hosts=hosts, directed=True, **options)
-        return Grid.make(high, directed=self.directed, **options) if self.encoding == "adjacency" else None
+            return make(high, hosts=hosts, directed=True)
+        return make(high, directed=self.directed) if self.encoding == "adjacency" else None
 
     @property
     def code(self) -> SparseCode:
