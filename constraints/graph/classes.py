@@ -370,3 +370,41 @@ class Girth(GraphConstraint):
             if path is not None:
                 return Obstruction(cycle_edges(path))
         return None
+
+
+@register
+@dataclass(frozen=True)
+class Independence(GraphConstraint):
+    """No more than ``max`` nodes without any edge among them: ``independence: {max: 4}``; beside ``free: K4``
+    or the like, a Ramsey colouring.
+
+    Attributes:
+        most: size of the largest independent set that may be.
+    """
+
+    name: ClassVar[str] = "independence"
+    closed: ClassVar[str] = "up"
+    directed: ClassVar[bool | None] = False
+    most: int = 2
+
+    @classmethod
+    def from_spec(cls, args: Any, alphabet: Alphabet) -> "Independence":
+        args = check_keys(args, ("max",), required=("max",))
+        return cls(cls.fitting(alphabet), whole_number(args["max"], "max", low=1))
+
+    def to_spec(self) -> Any:
+        return {"max": self.most}
+
+    def describe(self) -> str:
+        return f"at most {self.most} independent nodes"
+
+    def check(self, graph: Any) -> Verdict:
+        found = max(map(len, nx.find_cliques(nx.complement(graph))), default=0)
+        return Verdict(found <= self.most, f"{found} independent nodes")
+
+    def obstruction(self, graph: Any) -> Obstruction | None:
+        for nodes in nx.find_cliques(nx.complement(graph)):
+            if len(nodes) > self.most:
+                some = sorted(nodes)[: self.most + 1]
+                return Obstruction(absent=tuple(itertools.combinations(some, 2)))
+        return None

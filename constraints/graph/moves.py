@@ -22,7 +22,7 @@ from seqdiff.constraints.graph.first import find_first
 from seqdiff.constraints.graph.rules import LocalRule
 from seqdiff.core.contracts import Conditioned
 
-SWEEPS, FIRST_SWEEPS = 2, 8
+SWEEPS, FIRST_SWEEPS = 1, 4
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["weights", "low", "high"], meta_fields=[])

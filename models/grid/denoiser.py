@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
+from seqdiff.core.grid import GraphAlphabet
 from seqdiff.models.grid.config import GridConfig
 from seqdiff.models.grid.network import PairGrid, TokenRow, make_network
 from seqdiff.process.noise import Process
@@ -38,6 +39,11 @@ class GridDenoiser:
     """
 
     def __init__(self, graphdef: Any, params: Any, config: GridConfig, alphabet: Alphabet):
+        if isinstance(alphabet, GraphAlphabet) and alphabet.grid.directed != config.directed:
+            kinds = ("undirected", "directed")
+            raise InputError(
+                f"this model is of {kinds[config.directed]} graphs, not of {kinds[not config.directed]} ones"
+            )
         self.graphdef, self.params, self.config, self.alphabet = graphdef, params, config, alphabet
 
     @property

@@ -179,5 +179,7 @@ def test_refusals():
         GridConfig(num_letters=2, width=10, heads=4)
     with pytest.raises(InputError, match="unknown network option 'widht'"):
         GridConfig.from_dict({"num_letters": 2, "widht": 3})
+    with pytest.raises(InputError, match="of undirected graphs, not of directed ones"):
+        init_grid(GridConfig(num_letters=2), GraphAlphabet.make(DIRECTED), seed=0)
     with pytest.raises(InputError, match="condition 'slots'"):
         make(PLAIN)(jnp.zeros((1, 15), jnp.int32), jnp.ones((1, 15), bool), jnp.ones(1))
