@@ -67,7 +67,7 @@ class Settings(NamedTuple):
         n: most puzzles per stratum.
         planners: names, separated by commas.
         strata: only those whose name begins so, separated by commas; empty for all.
-        temperature: of the network's law.
+        temperature: of the network's law; below 1 it commits to what it holds likely.
         batch: rows at a time.
         seed: of generated puzzles and of sampling.
         out: table to write (.csv); empty for none.
@@ -78,9 +78,9 @@ class Settings(NamedTuple):
     n: int = 100
     planners: str = "one-shot,confidence,margin,entropy_bound,random"
     strata: str = ""
-    temperature: float = 1.0
+    temperature: float = 0.5
     batch: int = 50
-    seed: int = 0
+    seed: int = 1
     out: str = ""
 
 

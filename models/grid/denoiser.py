@@ -40,10 +40,8 @@ class GridDenoiser:
 
     def __init__(self, graphdef: Any, params: Any, config: GridConfig, alphabet: Alphabet):
         if isinstance(alphabet, GraphAlphabet) and alphabet.grid.directed != config.directed:
-            kinds = ("undirected", "directed")
-            raise InputError(
-                f"this model is of {kinds[config.directed]} graphs, not of {kinds[not config.directed]} ones"
-            )
+            ours, asked = ("undirected", "directed") if alphabet.grid.directed else ("directed", "undirected")
+            raise InputError(f"this model is of {ours} graphs, not of {asked} ones")
         self.graphdef, self.params, self.config, self.alphabet = graphdef, params, config, alphabet
 
     @property
