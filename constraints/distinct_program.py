@@ -150,7 +150,5 @@ def _within(
 
 def _perturbed(keys: Key[Array, "B"], log_proposal: Float[Array, "B L V"]) -> Float[Array, "B L V"]:
     shape = log_proposal.shape[1:]
-    noise = jax.vmap(lambda key: jax.random.gumbel(jax.random.fold_in(key, 1), shape, mode="high"))(keys)
+    noise = jax.vmap(lambda key: jax.random.gumbel(jax.random.fold_in(key, 1), shape))(keys)
     return log_proposal.astype(jnp.float32) + noise
-
-

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Int32, UInt32
 
 DEPTH = 256
-FEWER, FEWEST = 8, 4
+FEWER, FEWEST = 16, 8
 RUNNING, SOLVED, IMPOSSIBLE, SPENT = 0, 1, 2, 3
 
 

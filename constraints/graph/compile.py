@@ -20,7 +20,7 @@ from seqdiff.constraints.enumerated import MOST, combinations, listed, solutions
 from seqdiff.constraints.graph import classes
 from seqdiff.constraints.graph.base import GraphConstraint, as_graph
 from seqdiff.constraints.graph.canvas import Canvas
-from seqdiff.constraints.graph.fill import FillProgram
+from seqdiff.constraints.graph.fill import DRAWS, FillProgram
 from seqdiff.constraints.graph.first import Cut, First
 from seqdiff.constraints.graph.moves import MovesProgram, Windows
 from seqdiff.constraints.graph.reasons import edge_windows
@@ -109,7 +109,9 @@ class _Builder:
             and not ties
         )
         if not self.sums and len(down) + len(up) == len(self.rules) and (not down or not up or joinable):
-            return self._feasible("vetted", lambda canvas: FillProgram(canvas, tuple(self.rules)))
+            # Refusals by the host do not enter the weights of fillings, so there is nothing to choose by.
+            draws = 1 if any(isinstance(rule, WholeRule) for rule in self.rules) else DRAWS
+            return self._feasible("vetted", lambda canvas: FillProgram(canvas, tuple(self.rules), draws))
         return self._witness()
 
     def _text_check(self, constraint: Constraint) -> Callable[[np.ndarray], bool]:
