@@ -171,7 +171,7 @@ def place_singles(groups: Groups, domains: list[int], letters: str = "") -> str 
         changed = False
         for group in groups:
             before = [domains[p] for p in group]
-            if reason := _naked(group, domains):
+            if reason := _naked(group, domains, letters):
                 return reason
             once = twice = 0
             for position in group:
@@ -189,15 +189,16 @@ def place_singles(groups: Groups, domains: list[int], letters: str = "") -> str 
     return None
 
 
-def _naked(group: Sequence[int], domains: list[int]) -> str | None:
+def _naked(group: Sequence[int], domains: list[int], letters: str) -> str | None:
     """Take the letters that are placed in a group from its other positions, in place."""
     for position in group:
         if domains[position].bit_count() == 1:
             for other in group:
                 if other != position and domains[other] & domains[position]:
+                    if domains[other] == domains[position]:
+                        both = " and ".join(str(p + 1) for p in sorted((position, other)))
+                        return f"positions {both} can be nothing but {_text(domains[other], letters)}, and must differ"
                     domains[other] &= ~domains[position]
-                    if not domains[other]:
-                        return f"position {other + 1} has no letter left"
     return None
 
 

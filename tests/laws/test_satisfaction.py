@@ -49,7 +49,7 @@ _constraints = st.lists(
 )
 
 
-def _sample(
+def sample_neighbours(
     compiled,
     alphabet: Alphabet,
     size: int,
@@ -112,7 +112,7 @@ def test_small_worlds(items: list[dict], low: int, seed: int, scale: float, plan
             for constraint in named:
                 assert solutions([other for other in named if other != constraint])
         return
-    for text in _sample(compiled, TINY, SIZE, seed, scale, EVERY_PLANNER[planner], 3, 8, PROCESSES[process]):
+    for text in sample_neighbours(compiled, TINY, SIZE, seed, scale, EVERY_PLANNER[planner], 3, 8, PROCESSES[process]):
         assert low <= len(text) <= LENGTH
         assert all(constraint.holds(text).ok for constraint in constraints), text
 
@@ -134,7 +134,7 @@ def test_proteins(motif: str, cysteines: int, scale: float, seed: int):
     ]
     constraints = [parse_constraint(item, PROTEIN) for item in items]
     compiled = compile_constraints(constraints, Layout(PROTEIN, 40, 48))
-    for text in _sample(compiled, PROTEIN, 48, seed, scale, EVERY_PLANNER["entropy_bound"], 6, 4):
+    for text in sample_neighbours(compiled, PROTEIN, 48, seed, scale, EVERY_PLANNER["entropy_bound"], 6, 4):
         assert all(constraint.holds(text).ok for constraint in constraints), text
 
 
@@ -173,7 +173,7 @@ def test_every_planner_process_and_tier(planner: str, process: str, tier: str):
     compiled = compile_constraints(constraints, Layout(TINY, 10, 10), budget=budget)
     assert ("solver" in {part.route for part in compiled.parts}) == (tier == "solver")
     for steps in (1, 3, 12):
-        drawn = _sample(compiled, TINY, 10, steps, 2.0, EVERY_PLANNER[planner], steps, 6, PROCESSES[process])
+        drawn = sample_neighbours(compiled, TINY, 10, steps, 2.0, EVERY_PLANNER[planner], steps, 6, PROCESSES[process])
         assert len(drawn) == 6
         for text in drawn:
             assert all(constraint.holds(text).ok for constraint in constraints), text
