@@ -1,12 +1,12 @@
 """Groups of positions whose letters all differ, kept by propagation and search on the device.
 
-Propagation to the fixpoint (``seqdiff.constraints.distinct_search``) gives the marginals, the proposal within the letters
-that are left, and an upper bound of the evidence. A witness comes from a depth-first search that tries the letters in
-the order of the proposal perturbed by Gumbel noise. Rows that use up their branches are completed on the host
-(``seqdiff.constraints.distinct_host``), and what even that does not complete in time keeps its last witness.
+Propagation to the fixpoint (``seqdiff.constraints.distinct_search``) gives the marginals, the proposal within the
+letters that are left, and an upper bound of the evidence. A witness comes from a depth-first search that tries the
+letters in the order of the proposal perturbed by Gumbel noise. Rows that use up their branches are completed on the
+host (``seqdiff.constraints.distinct_host``), and what even that does not complete in time keeps its last witness.
 
-Where one completion exists it is found; where there are several, which one is drawn follows the proposal approximately
-(``feasible``, not ``exact``).
+Where one completion exists it is found; where there are several, which one is drawn follows the proposal
+approximately (``feasible``, not ``exact``).
 """
 
 from collections.abc import Sequence
@@ -150,5 +150,5 @@ def _within(
 
 def _perturbed(keys: Key[Array, "B"], log_proposal: Float[Array, "B L V"]) -> Float[Array, "B L V"]:
     shape = log_proposal.shape[1:]
-    noise = jax.vmap(lambda key: jax.random.gumbel(jax.random.fold_in(key, 1), shape))(keys)
+    noise = jax.vmap(lambda key: jax.random.gumbel(jax.random.fold_in(key, 1), shape, mode="high"))(keys)
     return log_proposal.astype(jnp.float32) + noise

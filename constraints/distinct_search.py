@@ -170,7 +170,7 @@ def search(
 ) -> Found:
     """Depth first from the propagated domains; positions in no group take their best letter at once."""
     size, batch = len(tight.masks) - 1, len(values)
-    free = links.owners[:-1, :1].T == len(links.members) if links.owners.shape[1] else jnp.ones((1, size), bool)
+    free = len(links.members) == links.owners[:-1, :1].T if links.owners.shape[1] else jnp.ones((1, size), bool)
     best = jnp.argmax(jnp.where(marginals > 0, values, -jnp.inf), axis=-1)
     settled = jnp.where(free & tight.present[:-1].T, bit(best), tight.masks[:-1].T)
     surest_first = jnp.argsort(jnp.argsort(-jnp.max(marginals, axis=-1), axis=1), axis=1)

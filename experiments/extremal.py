@@ -26,7 +26,7 @@ from seqdiff.domains.graph import write_graphs
 from seqdiff.domains.graph.certificates import unique
 from seqdiff.experiments.graphs.train import Settings as TrainSettings
 from seqdiff.experiments.graphs.train import train
-from seqdiff.experiments.sudoku.settings import read_settings
+from seqdiff.experiments.settings import read_settings
 
 Legal = Callable[[list[int], int, int], bool]
 

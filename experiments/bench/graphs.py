@@ -28,7 +28,7 @@ from seqdiff.core.grid import GraphAlphabet, Grid
 from seqdiff.core.layout import Layout
 from seqdiff.domains.graph import to_graph
 from seqdiff.domains.graph.certificates import certificate
-from seqdiff.experiments.sudoku.settings import read_settings
+from seqdiff.experiments.settings import read_settings
 
 SETS: list[list[dict[str, Any]]] = [
     [{"connected": {}}],

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 
 from seqdiff.core.errors import InputError, SeqdiffError
 from seqdiff.experiments.graphs.data import LAWS, SIZED, GraphBatches, file_graphs, from_law, from_pool, relabelled
-from seqdiff.experiments.sudoku.settings import read_settings
+from seqdiff.experiments.settings import read_settings
 from seqdiff.models.grid.denoiser import GridDenoiser
 from seqdiff.models.store import load_model
 

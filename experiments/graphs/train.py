@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import SeqdiffError
 from seqdiff.experiments.graphs.data import LAWS, SIZED, Draw, GraphBatches, file_graphs, from_law, from_pool
-from seqdiff.experiments.sudoku.settings import read_settings
+from seqdiff.experiments.settings import read_settings
 from seqdiff.models.grid.config import GridConfig
 from seqdiff.models.grid.denoiser import GridDenoiser, init_grid
 from seqdiff.models.store import load_model, save_model

@@ -17,7 +17,7 @@ fit() {
 community-small() { fit data="$data/community20_all.g6" hold_out=5 steps=900 save_every=100 "$@"; }
 
 # Delaunay triangulations of 12 to 20 uniform points, fresh ones in every batch.
-planar-small() { fit data=planar low=12 high=20 steps=2000 save_every=100 "$@"; }
+planar-small() { fit data=planar low=12 high=20 steps=2400 save_every=100 "$@"; }
 
 large=(width=128 depth=8 heads=8 hidden=256 channels=64 rate=0.002 average=0.9995)
 

@@ -8,7 +8,7 @@ first (``confidence``, ``margin``); as many as an entropy bound allows; at rando
 network: the share that naked and hidden singles alone solve.
 
 ``tables`` are tab-separated (plain or .xz) with the columns split, puzzle and solution, and source and rating where
-there are such; the rows of the split ``test`` are read. Without them only puzzles generated here are measured.
+there are such; by default the rows of the split ``test`` are read. Without them only puzzles generated here are measured.
 """
 
 import csv
@@ -36,7 +36,7 @@ from seqdiff.domains.sudoku.board import Board
 from seqdiff.domains.sudoku.formats import parse_board
 from seqdiff.domains.sudoku.generate import make_puzzle, random_grid
 from seqdiff.domains.sudoku.solve import place_singles
-from seqdiff.experiments.sudoku.settings import read_settings
+from seqdiff.experiments.settings import read_settings
 from seqdiff.models.denoiser import NetworkDenoiser
 from seqdiff.models.store import load_model
 from seqdiff.sampling.loop import Task, row_keys, sample
@@ -64,6 +64,7 @@ class Settings(NamedTuple):
     Attributes:
         model: name or folder.
         tables: paths of tables of puzzles, separated by commas; empty for generated ones only.
+        splits: which rows of the tables, separated by commas.
         n: most puzzles per stratum.
         planners: names, separated by commas.
         strata: only those whose name begins so, separated by commas; empty for all.
@@ -75,6 +76,7 @@ class Settings(NamedTuple):
 
     model: str = "sudoku-small"
     tables: str = ""
+    splits: str = "test"
     n: int = 100
     planners: str = "one-shot,confidence,margin,entropy_bound,random"
     strata: str = ""
@@ -121,14 +123,14 @@ def generated(board: Board, clues: int, n: int, seed: int) -> Puzzles:
     return Puzzles(np.stack([make_puzzle(board, grid, clues, rng) for grid in grids]), grids)
 
 
-def graded(path: str, board: Board, n: int, seed: int = 0) -> dict[str, Puzzles]:
-    """``n`` test puzzles of each stratum, drawn at random: by source and, where all have ratings, by band of rating.
+def graded(path: str, board: Board, n: int, seed: int = 0, splits: str = "test") -> dict[str, Puzzles]:
+    """``n`` puzzles of each stratum, drawn at random: by source and, where all have ratings, by band of rating.
 
     Raises:
         InputError: the file is not there, lacks a column, or holds a text that is no board.
     """
     rows = [{"source": Path(path).name.partition(".")[0], "rating": "", **row} for row in _read_table(path)]
-    rows = [row for row in rows if row["split"] == "test"]
+    rows = [row for row in rows if row["split"] in splits.split(",")]
     unrated = {row["source"] for row in rows if not row["rating"]}
     groups: dict[str, list[dict[str, str]]] = {}
     for row in (rows[i] for i in np.random.default_rng(seed).permutation(len(rows))):
@@ -209,7 +211,7 @@ def strata(settings: Settings, board: Board) -> dict[str, Puzzles]:
     """
     found: dict[str, Puzzles] = {}
     for path in filter(None, settings.tables.split(",")):
-        found |= graded(path, board, settings.n, settings.seed)
+        found |= graded(path, board, settings.n, settings.seed, settings.splits)
     wanted = tuple(settings.strata.split(","))
     for clues in GENERATED:
         name = f"generated {clues} clues"

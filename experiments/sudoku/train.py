@@ -27,8 +27,8 @@ from jaxtyping import Array, Float, Int, Key
 
 from seqdiff.core.errors import SeqdiffError
 from seqdiff.domains.sudoku.board import BOX, COLUMN, RELATIONS, ROW, Board
+from seqdiff.experiments.settings import read_settings
 from seqdiff.experiments.sudoku.data import PuzzleBatches, stored_puzzles
-from seqdiff.experiments.sudoku.settings import read_settings
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
 from seqdiff.models.store import save_model

@@ -19,9 +19,9 @@ from seqdiff.domains.sudoku.generate import (
     random_symmetry,
 )
 from seqdiff.domains.sudoku.solve import place_singles, solutions
+from seqdiff.experiments.settings import read_settings
 from seqdiff.experiments.sudoku.data import PuzzleBatches, make_puzzles
 from seqdiff.experiments.sudoku.evaluate import fill, generated, graded
-from seqdiff.experiments.sudoku.settings import read_settings
 from seqdiff.experiments.sudoku.train import Settings as TrainSettings
 from seqdiff.experiments.sudoku.train import train
 from seqdiff.models.denoiser import NetworkDenoiser

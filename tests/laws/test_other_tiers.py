@@ -50,9 +50,7 @@ def test_every_design_obeys(case, name, process):
     planner = EVERY_PLANNER[name]
     if name == "order" and length > 5:
         pytest.skip("the order of this planner is for five positions")
-    drawn = sample_neighbours(
-        compiled, alphabet, length, 3, 1.0, planner, steps=3, rows=6, uniform=PROCESSES[process]
-    )
+    drawn = sample_neighbours(compiled, alphabet, length, 3, 1.0, planner, steps=3, rows=6, uniform=PROCESSES[process])
     assert all(len(text) == length for text in drawn)
     assert [item.holds(text).reason for text in drawn for item in constraints if not item.holds(text).ok] == []
 
