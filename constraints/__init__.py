@@ -14,15 +14,13 @@ from seqdiff.constraints.graph.classes import (
     Caterpillar,
     Colourable,
     Connected,
-    Diameter,
-    Girth,
-    Independence,
     KConnected,
     Lobster,
     Outerplanar,
     Planar,
     Tree,
 )
+from seqdiff.constraints.graph.distances import Diameter, Girth, Independence
 from seqdiff.constraints.graph.local import Degree, Edges, Free, Symmetry
 from seqdiff.constraints.links import Pair, Repeat, Tied
 from seqdiff.constraints.motifs import Motifs, Spacing, Stretch

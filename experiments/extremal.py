@@ -1,11 +1,12 @@
-"""Graphs with many edges and a forbidden subgraph: sample under the constraint, improve locally, train on the best, repeat.
+"""Graphs with many edges and a forbidden subgraph: sample under the constraint, improve locally, train on the best,
+repeat.
 
     python -m seqdiff.experiments.extremal nodes=20 free=C4 rounds=3 known=c4free_extremal_numbers.tsv out=runs/c4
 
-PatternBoost (Charton, Ellenberg, Wagner and Williamson 2024) with one change: the sampler keeps the constraint, so that
-nothing has to be repaired. The first round samples without a model, every pair leaning towards an edge; later rounds
-sample with a network over pairs of nodes that was trained on the best graphs so far. The table shows, for each round, what
-was sampled and what local search made of it; ``known`` is a table of optima (columns n and max_edges).
+PatternBoost (Charton, Ellenberg, Wagner and Williamson 2024) with one change: the sampler keeps the constraint, so
+that nothing has to be repaired. The first round samples without a model, every pair leaning towards an edge; later
+rounds sample with a network over pairs of nodes that was trained on the best graphs so far. The table shows, for each
+round, what was sampled and what local search made of it; ``known`` is a table of optima (columns n and max_edges).
 """
 
 import csv
@@ -84,7 +85,7 @@ RULES: dict[str, tuple[list[dict], tuple[Legal, ...]]] = {
 
 
 def improve(graph: nx.Graph, rules: Sequence[Legal], moves: int, rng: random.Random) -> nx.Graph:
-    """Take a few edges out at random, put in what fits in random order, and keep what is no smaller; ``moves`` times."""
+    """Take a few edges out, put in what fits in random order, keep what is no smaller; ``moves`` times."""
     nodes = graph.number_of_nodes()
     rows = [sum(1 << v for v in graph[u]) for u in range(nodes)]
     pairs = [(u, v) for u in range(nodes) for v in range(u)]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import networkx as nx
 
 from seqdiff.constraints.base import Constraint
-from seqdiff.constraints.graph import classes, local
+from seqdiff.constraints.graph import classes, distances, local
 from seqdiff.constraints.graph.base import GraphConstraint
 from seqdiff.core.grid import GraphAlphabet
 from seqdiff.core.layout import Layout
@@ -52,7 +52,7 @@ def edge_windows(rules: Sequence[GraphConstraint], nodes: int) -> tuple[list[tup
     """Least and largest edge counts, each with the constraint that says so."""
     fewest: list[tuple[int, str]] = []
     most: list[tuple[int, str]] = [(nodes * (nodes - 1) // 2, "the number of pairs")]
-    girth = max([3, *(item.least for item in rules if isinstance(item, classes.Girth))])
+    girth = max([3, *(item.least for item in rules if isinstance(item, distances.Girth))])
     for item in rules:
         words = item.describe()
         if isinstance(item, local.Edges):
@@ -63,7 +63,7 @@ def edge_windows(rules: Sequence[GraphConstraint], nodes: int) -> tuple[list[tup
             windows = [item.window(node) for node in range(nodes)]
             fewest.append((-(-sum(low for low, _ in windows) // 2), words))
             most.append((sum(nodes - 1 if high is None else high for _, high in windows) // 2, words))
-        elif isinstance(item, classes.Connected | classes.Diameter | classes.Tree):
+        elif isinstance(item, classes.Connected | distances.Diameter | classes.Tree):
             fewest.append((nodes - 1, words))
         elif isinstance(item, classes.KConnected) and nodes > 1:
             fewest.append((-(-nodes * item.order // 2) if item.order > 1 else nodes - 1, words))
@@ -77,7 +77,7 @@ def edge_windows(rules: Sequence[GraphConstraint], nodes: int) -> tuple[list[tup
             most.append((max(bound, nodes - 1), words if close == 3 else f"{words} with girth at least {close}"))
         elif isinstance(item, classes.Bipartite) or (isinstance(item, local.Free) and item.of == "triangle"):
             most.append((nodes * nodes // 4, words))
-        elif isinstance(item, classes.Girth):
+        elif isinstance(item, distances.Girth):
             most.append((_girth_edges(nodes, item.least), words))
         elif isinstance(item, local.Free) and item.of == "C4" and not item.induced:
             most.append((int(nodes / 4 * (1 + math.sqrt(4 * nodes - 3))), words))
@@ -99,7 +99,7 @@ def _moore(rules: Sequence[GraphConstraint], nodes: int) -> str | None:
         least = min(low for low, _ in windows)
         largest = max(nodes if high is None else high for _, high in windows)
         for other in rules:
-            if isinstance(other, classes.Girth) and least >= 2:
+            if isinstance(other, distances.Girth) and least >= 2:
                 half, odd = divmod(other.least, 2)
                 ball = (
                     1 + sum(least * (least - 1) ** i for i in range(half))
@@ -109,7 +109,7 @@ def _moore(rules: Sequence[GraphConstraint], nodes: int) -> str | None:
                 if ball > nodes:
                     words = f"{item.describe()} and {other.describe()}"
                     return f"{words} need at least {ball} nodes (Moore's bound), but there are {nodes}"
-            if isinstance(other, classes.Diameter) and largest >= 1:
+            if isinstance(other, distances.Diameter) and largest >= 1:
                 ball = 1 + sum(largest * (largest - 1) ** i for i in range(other.most))
                 if ball < nodes:
                     words = f"{item.describe()} and {other.describe()}"

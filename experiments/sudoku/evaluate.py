@@ -2,13 +2,14 @@
 
     python -m seqdiff.experiments.sudoku.evaluate model=sudoku-small tables=sudoku_graded.tsv n=100 out=rows.csv
 
-Every puzzle has one solution. Clues are held by the canvas; nothing else is enforced, so a grid is *valid* only if the
-network filled it in without a clash. Planners differ in which cells they commit at a step: all at once; the surest cell
-first (``confidence``, ``margin``); as many as an entropy bound allows; at random. Beside them stand what needs no
-network: the share that naked and hidden singles alone solve.
+Every puzzle has one solution. Clues are held by the canvas; nothing else is enforced, so a grid is *valid* only if
+the network filled it in without a clash. Planners differ in which cells they commit at a step: all at once; the
+surest cell first (``confidence``, ``margin``); as many as an entropy bound allows; at random. Beside them stand what
+needs no network: the share that naked and hidden singles alone solve.
 
 ``tables`` are tab-separated (plain or .xz) with the columns split, puzzle and solution, and source and rating where
-there are such; by default the rows of the split ``test`` are read. Without them only puzzles generated here are measured.
+there are such; by default the rows of the split ``test`` are read. Without them only puzzles generated here are
+measured.
 """
 
 import csv

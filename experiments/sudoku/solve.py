@@ -2,11 +2,11 @@
 
     python -m seqdiff.experiments.sudoku.solve tables=royle17_all.tsv.xz,sudoku_graded.tsv model=sudoku-small
 
-For every stratum: the share that the device search solves (compared with the stored solution), seconds per puzzle after
-compilation, the share that propagation alone finishes, and mean branches. Beside them a plain CP-SAT solve of some of the
-puzzles (seconds and ratio). For ``order`` puzzles of each stratum, cells are then committed one after the other with
-propagation after each, and counted is how often that meets no contradiction at all: in the network's order with its likeliest
-letter, and in the order of fewest letters with a random one.
+For every stratum: the share that the device search solves (compared with the stored solution), seconds per puzzle
+after compilation, the share that propagation alone finishes, and mean branches. Beside them a plain CP-SAT solve of
+some of the puzzles (seconds and ratio). For ``order`` puzzles of each stratum, cells are then committed one after the
+other with propagation after each, and counted is how often that meets no contradiction at all: in the network's order
+with its likeliest letter, and in the order of fewest letters with a random one.
 """
 
 import sys

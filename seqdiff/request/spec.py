@@ -4,7 +4,6 @@ Reading refuses what it does not know, with the nearest name it does; ``to_mappi
 understood, so that a result can be made again from its own ``spec.yaml``.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +18,13 @@ from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import InputError
 from seqdiff.core.fields import check_keys, number, whole_number
 from seqdiff.core.layout import Layout, Region, parse_regions
-from seqdiff.domains.protein.fasta import read_fasta
 from seqdiff.request.dna import DnaRules
 from seqdiff.request.domains import domain_named
 from seqdiff.request.domains.base import Setting
 from seqdiff.request.domains.protein import ProteinSetting
-from seqdiff.request.files import beside, read_contig, resolve, uses_parent
+from seqdiff.request.files import read_contig, resolve, uses_parent
 from seqdiff.request.goals import goals_to_spec, parse_goals
+from seqdiff.request.lengths import read_length
 from seqdiff.request.parent import BREAK, read_parent
 from seqdiff.request.places import Places
 from seqdiff.request.planners import parse_planner, planner_name, planner_spec
@@ -219,7 +218,7 @@ class DesignSpec:
             constraints.insert(0, read_contig(args, folder, alphabet))
         contigs = [item for item in constraints if isinstance(item, Contig)]
         native = values["structure"].native if "structure" in values else parent
-        values["length"], values["draw"] = setting.lengths or _length(
+        values["length"], values["draw"] = setting.lengths or read_length(
             args, native, contigs[0] if contigs else None, folder
         )
         if "keep" in args and not parent:
@@ -364,59 +363,6 @@ def _bias(item: object, alphabet: Alphabet, places: Places | None) -> Bias:
     if places and isinstance(item, Mapping) and "positions" in item:
         item = {**item, "positions": places.translate(item["positions"])}
     return Bias.from_spec(item, alphabet)
-
-
-def _length(
-    args: Mapping[str, Any], parent: str, contig: Contig | None, folder: Path
-) -> tuple[tuple[int, int], str | tuple[tuple[int, float], ...]]:
-    """Shortest and longest design, and how lengths are drawn."""
-    fewest, most = contig.total() if contig else (0, 0)
-    natural = (len(parent), len(parent)) if parent else (max(1, fewest), most) if contig else None
-    if "length" not in args:
-        if natural is None:
-            raise InputError("needs 'length', such as length: 100 or length: [90, 110]")
-        return natural, "uniform"
-    value, draw = args["length"], "uniform"
-    if isinstance(value, Mapping):
-        options = check_keys(value, ("range", "draw"), required=("draw",))
-        draw, value = options["draw"], options.get("range", natural)
-        if value is None:
-            raise InputError("length needs 'range' beside 'draw', such as length: {range: [60, 80], draw: evidence}")
-    ends = list(value) if isinstance(value, list | tuple) else [value, value]
-    if len(ends) != 2:
-        raise InputError(
-            f"length={value!r}: write a number, [shortest, longest] or {{range: [60, 80], draw: evidence}}"
-        )
-    low, high = (whole_number(end, "length", low=1) for end in ends)
-    if low > high:
-        raise InputError(f"length={value!r} runs backwards; write [shortest, longest]")
-    if parent and (low, high) != natural:
-        what = "structure" if "structure" in args and not contig else "parent"
-        raise InputError(f"length={value!r}, but the {what} has {len(parent)} residues; leave 'length' out")
-    if contig:
-        low, high = max(low, fewest), min(high, most)
-        if low > high:
-            raise InputError(f"length={value!r}, but the contig has {fewest} to {most} residues; leave 'length' out")
-    return (low, high), _draw(draw, low, high, folder)
-
-
-def _draw(value: object, low: int, high: int, folder: Path) -> str | tuple[tuple[int, float], ...]:
-    """How lengths are drawn: a word, a FASTA file whose lengths count, or weights by length."""
-    if value in ("uniform", "evidence"):
-        return str(value)
-    if isinstance(value, Mapping):
-        weights = {int(str(n)): number(weight, f"draw {n}", above=0) for n, weight in value.items() if str(n).isdigit()}
-        if len(weights) != len(value):
-            raise InputError("draw: write weights as length: weight, such as {60: 1, 61: 2}")
-    elif isinstance(value, str) and ("." in value or "/" in value):
-        counts = Counter(len(str(record.seq)) for record in read_fasta(beside(value, folder)))
-        weights = {n: float(count) for n, count in counts.items()}
-    else:
-        raise InputError(f"draw={value!r}: write uniform, evidence or a FASTA file whose lengths are drawn")
-    kept = tuple((n, weight) for n, weight in sorted(weights.items()) if low <= n <= high)
-    if not kept:
-        raise InputError(f"draw={value!r} has no length of {low} to {high}")
-    return kept
 
 
 def _keep(value: object, parent: str, places: Places | None) -> tuple[Region, ...]:
