@@ -19,7 +19,7 @@ from seqdiff.constraints.readers import Variables
 from seqdiff.constraints.shared import Pool
 from seqdiff.core.grid import Grid
 
-NEVER = jnp.float32(-jnp.inf)
+NEVER = np.float32(-np.inf)
 
 
 class State(NamedTuple):

@@ -87,7 +87,7 @@ class Entry:
         source: where it is; None for a bundled model and for a checkpoint that only its user has.
         family: architecture, as :func:`seqdiff.models.importers.import_model` calls it; empty where its config says it.
         parameters: of the published network; 0 where unknown.
-        reads: ``sequence`` or ``structure``; empty where unknown.
+        reads: ``sequence``, ``structure``, ``graph`` or ``board``; empty where unknown.
         licence: SPDX identifier or words; empty where unknown.
         licence_url: its text.
         citation: the paper.

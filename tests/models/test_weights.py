@@ -50,7 +50,7 @@ def test_every_entry_says_what_a_user_must_know():
     for name, entry in catalogue().items():
         assert all((entry.title, entry.parameters, entry.licence, entry.licence_url, entry.citation, entry.notes)), name
         assert entry.family in families
-        assert entry.reads in ("sequence", "structure")
+        assert entry.reads in ("sequence", "structure", "graph", "board")
         if isinstance(entry.source, Wheel):
             assert len(entry.source.sha256) == len(entry.source.file_sha256) == 64
             assert entry.terms.endswith("MB from PyPI")
