@@ -4,6 +4,7 @@ It is used where few combinations of letters are possible at all.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -22,7 +23,7 @@ MOST = 4096
 
 def combinations(allowed: np.ndarray) -> int:
     """How many texts the allowed letters of the variables, bool [G, V], make."""
-    return int(min(np.prod(allowed.sum(axis=1).astype(float)), 1e18))
+    return math.prod(allowed.sum(axis=1).tolist())
 
 
 def solutions(allowed: np.ndarray, holds: Callable[[np.ndarray], bool]) -> np.ndarray:

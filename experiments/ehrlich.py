@@ -1,6 +1,6 @@
 """Ehrlich functions, closed-form stand-ins for a biophysical assay, solved by constraints instead of by search.
 
-    python -m seqdiff.experiments.ehrlich --states 20 --length 32 --motifs 4 --motif-length 4 --n 100
+    python -m seqdiff.experiments.ehrlich states=20 length=32 motifs=4 motif_length=4 n=100
 
 An Ehrlich function (Stanton et al. 2024, "Closed-Form Test Functions for Biophysical Sequence Design Benchmarking",
 arXiv:2407.00236) is ``-inf`` for a sequence with a transition that its Markov chain bans. For any other it is the
@@ -14,11 +14,10 @@ seconds per design.
 seeds differ; ``tests/parity/test_ehrlich.py`` compares the values on holo's own instances.
 """
 
-import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +29,7 @@ from rich.table import Table
 from seqdiff.core.contracts import Denoiser
 from seqdiff.core.errors import InputError, SeqdiffError
 from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.experiments.settings import read_settings, run_main
 from seqdiff.request.problem import prepare
 from seqdiff.request.run import run
 from seqdiff.request.spec import DesignSpec
@@ -224,42 +224,55 @@ def show(console: Console, function: Ehrlich, rows: Sequence[dict[str, Any]]) ->
     console.print(table)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Make a function, draw designs and print the comparison; the exit code is 0 when every design is as promised."""
-    parser = argparse.ArgumentParser(
-        prog="python -m seqdiff.experiments.ehrlich",
-        description="Draw feasible and optimal sequences of a random Ehrlich function (Stanton et al. 2024) and "
-        "compare them with uniform letters. Each motif asked for is there in every optimal draw, so its value h is 1.",
-        epilog="example: python -m seqdiff.experiments.ehrlich --length 64 --motifs 4 --motif-length 4 --n 16",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        allow_abbrev=False,
+class Settings(NamedTuple):
+    """The function and the draws.
+
+    Attributes:
+        states: size of the alphabet, 3 to 20.
+        length: of the sequences, at least motifs x motif length.
+        motifs: number of motifs.
+        motif_length: elements of each motif.
+        quantization: levels of a motif's presence; 0 for the motif length.
+        n: designs of each kind.
+        seed: of the function and of the designs.
+        model: ``uniform``, a bundled name or a folder.
+        steps: most denoiser calls for a design.
+    """
+
+    states: int = 20
+    length: int = 32
+    motifs: int = 4
+    motif_length: int = 4
+    quantization: int = 0
+    n: int = 100
+    seed: int = 0
+    model: str = "uniform"
+    steps: int = 16
+
+
+def main(words: Sequence[str]) -> list[dict[str, Any]]:
+    """Make a function, draw designs and print the comparison.
+
+    Raises:
+        InputError: an impossible size.
+        SeqdiffError: a draw is not what was promised.
+    """
+    settings = read_settings(Settings(), words)
+    function = make_ehrlich(
+        states=settings.states,
+        length=settings.length,
+        motifs=settings.motifs,
+        motif_length=settings.motif_length,
+        quantization=settings.quantization or None,
+        seed=settings.seed,
     )
-    parser.add_argument("--states", type=int, default=20, help="size of the alphabet, 3 to 20")
-    parser.add_argument("--length", type=int, default=32, help="of the sequences, at least motifs x motif length")
-    parser.add_argument("--motifs", type=int, default=4, help="number of motifs")
-    parser.add_argument("--motif-length", type=int, default=4, help="elements of each motif")
-    parser.add_argument("--quantization", type=int, help="levels of a motif's presence; None: the motif length")
-    parser.add_argument("--n", type=int, default=100, help="designs of each kind")
-    parser.add_argument("--seed", type=int, default=0, help="of the function and of the designs")
-    parser.add_argument("--model", default="uniform", help="uniform, a bundled name such as protein-small, or a folder")
-    parser.add_argument("--steps", type=int, default=16, help="most denoiser calls for a design")
-    args = parser.parse_args(argv)
-    try:
-        function = make_ehrlich(
-            states=args.states,
-            length=args.length,
-            motifs=args.motifs,
-            motif_length=args.motif_length,
-            quantization=args.quantization,
-            seed=args.seed,
-        )
-        rows = compare(function, n=args.n, seed=args.seed, steps=args.steps, model=args.model)
-    except SeqdiffError as error:
-        parser.exit(2 if isinstance(error, InputError) else 1, f"{parser.prog}: error: {error}\n")
+    rows = compare(function, n=settings.n, seed=settings.seed, steps=settings.steps, model=settings.model)
     show(Console(), function, rows)
     _, feasible, optimal = rows
-    return 0 if feasible["feasible"] == optimal["optimal"] == args.n else 1
+    if not feasible["feasible"] == optimal["optimal"] == settings.n:
+        raise SeqdiffError("a draw is not what was promised; please report this")
+    return rows
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run_main(main)

@@ -1,6 +1,7 @@
 """``seqdiff evaluate``: bound per residue of held-out sequences, by file and mask rate, beside counting baselines."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from seqdiff.core.errors import InputError
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.domains.protein.fasta import read_fasta
 from seqdiff.experiments.baselines import Trigram, Unigram
+from seqdiff.experiments.record import add_facts, write_record
 from seqdiff.experiments.schema import EvaluateConfig
 from seqdiff.models.denoiser import NetworkDenoiser
 from seqdiff.models.store import load_model
@@ -20,7 +22,7 @@ from seqdiff.process.likelihood import by_mask_rate, gather_bounds, perplexity, 
 
 
 def evaluate(config: EvaluateConfig) -> dict[str, Any]:
-    """Evaluate as ``config`` says, print a table and return its figures by file.
+    """Evaluate as ``config`` says, print a table and return its figures by file; ``out`` is a folder that keeps them.
 
     Raises:
         InputError: a file or a value cannot be used.
@@ -44,7 +46,11 @@ def evaluate(config: EvaluateConfig) -> dict[str, Any]:
         results[path] = result
     _show(results, [baseline.name for baseline in baselines])
     if config.out:
-        Path(config.out).write_text(json.dumps({"model": config.model, "results": results}, indent=1) + "\n")
+        out = Path(config.out)
+        write_record(out, asdict(config))
+        (out / "evaluation.json").write_text(json.dumps({"model": config.model, "results": results}, indent=1) + "\n")
+        figures = {f"perplexity {Path(path).name}": result["perplexity"] for path, result in results.items()}
+        add_facts(out, metrics=figures)
     return results
 
 

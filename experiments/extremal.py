@@ -11,7 +11,6 @@ round, what was sampled and what local search made of it; ``known`` is a table o
 
 import csv
 import random
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,12 +21,12 @@ from rich.console import Console
 from rich.table import Table
 
 import seqdiff
-from seqdiff.core.errors import InputError, SeqdiffError, unknown_key
+from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.domains.graph import write_graphs
 from seqdiff.domains.graph.certificates import unique
 from seqdiff.experiments.graphs.train import Settings as TrainSettings
 from seqdiff.experiments.graphs.train import train
-from seqdiff.experiments.settings import read_settings
+from seqdiff.experiments.settings import read_settings, run_main
 
 Legal = Callable[[list[int], int, int], bool]
 
@@ -187,11 +186,8 @@ def _optimum(path: str, nodes: int) -> int:
 
 def main(words: Sequence[str]) -> None:
     """Read ``field=value`` words and search."""
-    try:
-        search(read_settings(Settings(), words))
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    search(read_settings(Settings(), words))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -1,19 +1,38 @@
-"""Structured schema of the experiment configs: an unknown key or a value of the wrong type is refused."""
+"""Structured schemas of the experiment configs, and the groups whose options come from registries.
 
+An unknown key or a value of the wrong type is refused: here for ``train``, ``finetune`` and ``evaluate``; by the spec's
+own reader for ``design``, and by each program for ``bench``.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
+from seqdiff.experiments.bench import PROGRAMS
+from seqdiff.request.domains import DOMAINS
+from seqdiff.request.planners import planner_spec
+from seqdiff.sampling.planners import PLANNERS
 from seqdiff.training.lora import TARGETS
 
 
 @dataclass
 class DataConfig:
-    """FASTA files (plain, .gz or .xz)."""
+    """Sequences: FASTA (plain, .gz or .xz), ``.parquet`` (a text column) or ``.arrayrecord`` (records are letters).
+
+    ``layout``: ``pad`` puts one sequence in a row, ``bucket`` the same but short ones in rows of the lengths
+    ``buckets``, ``pack`` several in a row, see ``seqdiff.training.data``. ``cache`` is the folder of a big file's index,
+    beside it by default; ``skip`` leaves out records with letters that are no residues, instead of refusing the file.
+    """
 
     train: str = MISSING
+    layout: str = "pad"
+    buckets: list[int] = field(default_factory=list)
+    cache: str = ""
+    column: str = "sequence"
+    skip: bool = False
 
 
 @dataclass
@@ -45,9 +64,22 @@ class OptimizerConfig:
     adam_rate: float = 1.0
     weight_decay: float = 0.01
     clip: float = 1.0
+    schedule: str = "stable"
     warmup: int = 100
     decay_fraction: float = 0.3
     ema_decay: float = 0.999
+
+
+@dataclass
+class DistributedConfig:
+    """Processes that train together; see ``seqdiff.training.sharding.join_processes``.
+
+    ``coordinator`` is HOST:PORT of process 0, the same in all; ``auto`` finds it and the rest under SLURM.
+    """
+
+    coordinator: str = ""
+    processes: int = 0
+    process: int = -1
 
 
 @dataclass
@@ -62,6 +94,12 @@ class FitConfig:
     with less variance; ``masked`` on the mean over masked letters, which is less noisy and cares less for low levels;
     ``cross_entropy`` on the mean over all letters (uniform and hybrid); ``score_entropy`` makes the network put out
     ratios of probabilities (absorbing and uniform). ``masked`` and ``any_order`` need the absorbing process.
+
+    Scale: ``accumulate`` passes each batch in so many parts; ``compute`` is ``float32`` or ``bfloat16``, parameters
+    being float32 always; ``remat`` recomputes the blocks in the backward pass; ``sharding`` is ``none`` (one device),
+    ``data`` or ``fsdp``, with ``fsdp`` devices to a copy of the parameters (0: all). ``keep`` checkpoints are kept;
+    ``max_skipped`` steps in a row that are not finite end the run. ``tensorboard`` writes event files beside
+    ``metrics.jsonl``, ``wandb`` names a Weights & Biases project.
     """
 
     data: DataConfig = field(default_factory=DataConfig)
@@ -75,8 +113,19 @@ class FitConfig:
     stop_at: int = 0
     seed: int = 0
     out: str = "runs/train"
+    set: dict[str, Any] = field(default_factory=dict)
     report_every: int = 20
     save_every: int = 200
+    keep: int = 2
+    accumulate: int = 1
+    compute: str = "float32"
+    remat: bool = False
+    sharding: str = "data"
+    fsdp: int = 0
+    max_skipped: int = 10
+    tensorboard: bool = False
+    wandb: str = ""
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
 
 
 @dataclass
@@ -134,11 +183,35 @@ class EvaluateConfig:
     tokens_per_batch: int = 4096
     seed: int = 0
     out: str = ""
+    set: dict[str, Any] = field(default_factory=dict)
+
+
+def _planners() -> dict[str, Any]:
+    """Planners with their options' defaults; those that need an argument are written in the spec."""
+    found = {}
+    for name, cls in PLANNERS.items():
+        try:
+            found[name] = {"planner": planner_spec(cls())}
+        except TypeError:
+            continue
+    return found
+
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "bench": {name: {"bench": name} for name in PROGRAMS},
+    "domain": {name: {"domain": name} for name in DOMAINS},
+    "planner": _planners(),
+}
+"""Options of the groups that registries hold, with what each sets."""
+_PACKAGES = {"planner": "sampling"}
 
 
 def register() -> None:
-    """Make the schemas known to Hydra."""
+    """Make the schemas and the registries' options known to Hydra."""
     store: Any = ConfigStore.instance()
+    for group, options in OPTIONS.items():
+        for name, node in options.items():
+            store.store(group=group, name=name, package=_PACKAGES.get(group, "_global_"), node=node)
     store.store(name="evaluate_schema", node=EvaluateConfig)
     store.store(name="finetune_schema", node=FinetuneConfig)
     store.store(name="train_schema", node=TrainConfig)

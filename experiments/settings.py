@@ -1,9 +1,10 @@
-"""``field=value`` words over the defaults of a named tuple."""
+"""What the benchmark and study programs share: ``field=value`` words over a named tuple, and how they are started."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from seqdiff.core.errors import InputError, unknown_key
+from seqdiff.core.errors import InputError, SeqdiffError, unknown_key
 
 _Settings = TypeVar("_Settings", bound=tuple)
 
@@ -26,3 +27,12 @@ def read_settings(defaults: _Settings, words: Sequence[str]) -> _Settings:
         except ValueError:
             raise InputError(f"{word}: {name} should be a value like {read[name]!r}") from None
     return type(defaults)(**read)
+
+
+def run_main(main: Callable[[Sequence[str]], Any]) -> None:
+    """Run a program on the words of the command line; an error is one line."""
+    try:
+        main(sys.argv[1:])
+    except SeqdiffError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, InputError) else 1)

@@ -1,10 +1,10 @@
 """``seqdiff train`` and ``finetune``: fit a network to the sequences of a FASTA file and write a model folder.
 
-The run folder holds ``checkpoints/``, ``log.csv`` and, at the end, ``model/`` with the averaged weights. Running the
-same command again continues from the latest checkpoint.
+The run folder holds ``config.yaml`` and ``run.json`` (what was run, where and with what), ``checkpoints/``,
+``metrics.jsonl`` and, at the end, ``model/`` with the averaged weights. Running the same command again continues from
+the latest checkpoint, on the same devices or others.
 """
 
-import csv
 import json
 import time
 from dataclasses import asdict
@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.domains.protein.alphabet import PROTEIN
-from seqdiff.domains.protein.fasta import read_fasta
+from seqdiff.experiments.data import open_corpus
+from seqdiff.experiments.record import write_record
 from seqdiff.experiments.schema import FinetuneConfig, FitConfig, LoraConfig, TrainConfig
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
@@ -27,11 +29,15 @@ from seqdiff.models.store import load_model, save_model
 from seqdiff.process.losses import Objective, check_objective
 from seqdiff.process.noise import PROCESSES, Process
 from seqdiff.process.schedules import SCHEDULES
-from seqdiff.training.data import crop_batches
-from seqdiff.training.loop import Batches, fit
+from seqdiff.training.data import TokenBatches, make_batches, segment_ids
+from seqdiff.training.loop import fit
 from seqdiff.training.lora import init_adapters, merge
+from seqdiff.training.metrics import Writer, make_writers
 from seqdiff.training.optimizer import learning_rate, make_optimizer
-from seqdiff.training.step import init_state, make_step, output_of
+from seqdiff.training.sharding import is_main, join_processes, make_layout, to_host, wait_for_all
+from seqdiff.training.step import Apply, init_state, make_step, output_of
+
+COMPUTE = ("float32", "bfloat16")
 
 
 def train(config: TrainConfig) -> Path:
@@ -40,6 +46,7 @@ def train(config: TrainConfig) -> Path:
     Raises:
         InputError: a file or a value cannot be used.
     """
+    join_processes(**asdict(config.distributed))
     process = _process(config)
     described = {"process": {"uniform": process.uniform, "schedule": config.schedule}, "init_from": config.init_from}
     return run(config, _start(config), process, described)
@@ -51,6 +58,7 @@ def finetune(config: FinetuneConfig) -> Path:
     Raises:
         InputError: a file or a value cannot be used, or the model is no sequence model.
     """
+    join_processes(**asdict(config.distributed))
     denoiser = load_model(config.model, PROTEIN)
     if not isinstance(denoiser, NetworkDenoiser):
         raise InputError(f"model={config.model} reads structures; only masked language models can be fine-tuned")
@@ -67,7 +75,7 @@ def run(
     lora: LoraConfig | None = None,
     dtype: str = "bfloat16",
 ) -> Path:
-    """Train a denoiser and write checkpoints, a log and, at the end, the model.
+    """Train a denoiser and write checkpoints, metrics and, at the end, the model.
 
     Args:
         config: of the run.
@@ -77,34 +85,28 @@ def run(
         lora: of adapters; None trains all parameters.
         dtype: of the weights that are written.
     """
-    console = Console(stderr=True)
-    out = Path(config.out)
+    console = Console(stderr=True, quiet=not is_main())
+    out, options, objective = Path(config.out), config.optimizer, cast(Objective, config.objective)
     check_objective(config.objective, process)
-    objective = cast(Objective, config.objective)
-    sequences = [PROTEIN.encode(str(record.seq)) for record in read_fasta(config.data.train)]
-    options = config.optimizer
+    layout = make_layout(config.sharding, config.fsdp)
     rate = learning_rate(
-        peak=options.rate, steps=config.steps, warmup=options.warmup, decay_fraction=options.decay_fraction
+        peak=options.rate,
+        steps=config.steps,
+        warmup=options.warmup,
+        decay_fraction=options.decay_fraction,
+        schedule=options.schedule,
     )
     optimizer = make_optimizer(
         options.name, rate, adam_rate=options.adam_rate, weight_decay=options.weight_decay, clip=options.clip
     )
-    graphdef = denoiser.graphdef
-
-    def apply(
-        params: Any, tokens: jax.Array, attend: jax.Array, time: jax.Array, previous: jax.Array | None
-    ) -> jax.Array:
-        from flax import nnx
-
-        return nnx.merge(graphdef, params)(tokens, attend, time, previous=previous)
-
+    batches, data = _batches(config, denoiser)
     adapt, params, frozen = None, denoiser.params, None
     if lora is not None:
         adapt = partial(merge, scale=lora.alpha / lora.rank)
         params = init_adapters(jax.random.key(config.seed), denoiser.params, rank=lora.rank, targets=lora.targets)
         frozen = denoiser.params
     step = make_step(
-        apply=apply,
+        apply=_network(denoiser, config),
         process=process,
         optimizer=optimizer,
         pad=PROTEIN.pad,
@@ -112,53 +114,103 @@ def run(
         objective=objective,
         ema_decay=options.ema_decay,
         self_conditioning=denoiser.self_conditioning,
+        accumulate=config.accumulate,
         adapt=adapt,
     )
-    windows = crop_batches(
-        sequences, PROTEIN, length=config.length, batch=config.batch, seed=config.seed, frame=denoiser.config.frame
-    )
-    batches = cast(Batches, windows)
-    residues = sum(map(len, sequences))
     size, trained = (sum(leaf.size for leaf in jax.tree.leaves(tree)) for tree in (denoiser.params, params))
     console.print(
-        f"{len(sequences):,} sequences, {residues:,} residues; {trained:,} of {size:,} parameters; "
-        f"{config.steps:,} steps of {config.batch} x {config.length} tokens on {len(jax.local_devices())} device(s)"
+        f"{data['sequences']:,} sequences, {data['residues']:,} residues; {trained:,} of {size:,} parameters; "
+        f"{config.steps:,} steps of {config.batch} x {config.length} tokens on {layout.mesh.size} device(s)"
     )
-    description = described | {
-        "network": denoiser.config.to_dict(),
-        "optimizer": asdict(options) | {"decay_fraction": None},
-        "data": {"file": Path(config.data.train).name, "sequences": len(sequences), "residues": residues},
-        "times": [config.min_time, config.max_time],
-        "objective": config.objective,
-        "length": config.length,
-        "batch": config.batch,
-        "seed": config.seed,
-    }
-    # As JSON reads it back, so that a checkpoint's description compares equal.
-    description = json.loads(json.dumps(description))
-    out.mkdir(parents=True, exist_ok=True)
+    description = _description(config, denoiser, data) | described
     stop = min(config.stop_at or config.steps, config.steps)
-    with _Reporter(out / "log.csv", console, stop) as report:
+    start = layout.place(jax.device_get((params, frozen)))
+    state = layout.create(lambda params, frozen: init_state(params, optimizer, frozen), *start)
+    with _Reporter(out, config, console, stop) as report:
         state = fit(
-            init_state(params, optimizer, frozen),
+            state,
             step,
             batches,
             steps=stop,
             seed=config.seed,
             folder=out / "checkpoints",
-            description=description,
+            description=json.loads(json.dumps(description)),  # as it is read back, so that it compares equal
             report_every=config.report_every,
             save_every=config.save_every,
             report=report,
+            layout=layout,
+            keep=config.keep,
+            max_skipped=config.max_skipped,
         )
-    weights = state.average if adapt is None else adapt(state.frozen, state.average)
-    averaged = NetworkDenoiser(
-        graphdef, jax.device_get(weights), denoiser.config, PROTEIN, process, output_of(objective)
-    )
-    notes = description | {"steps": int(state.step), "tokens": int(state.step) * config.batch * config.length}
-    save_model(out / "model", averaged, notes=notes, dtype=dtype)
-    console.print(f"model written to {out / 'model'}")
+    weights = state.average if adapt is None else layout.create(adapt, state.frozen, state.average)
+    weights = to_host(weights)
+    if is_main():
+        averaged = NetworkDenoiser(
+            denoiser.graphdef, weights, denoiser.config, PROTEIN, process, output_of(objective)
+        )
+        notes = description | {"steps": int(state.step), "tokens": int(state.step) * config.batch * config.length}
+        save_model(out / "model", averaged, notes=notes, dtype=dtype)
+        console.print(f"model written to {out / 'model'}")
+    wait_for_all("model written")
     return out / "model"
+
+
+def _network(denoiser: NetworkDenoiser, config: FitConfig) -> Apply:
+    """The network as a function of its parameters, which computes and remembers as the config says."""
+    from flax import nnx
+
+    if config.compute not in COMPUTE:
+        raise unknown_key("compute", config.compute, COMPUTE)
+    network = nnx.merge(denoiser.graphdef, denoiser.params)
+    network.remat = config.remat
+    if config.compute != "float32":
+        network.set_attributes(dtype=jnp.dtype(config.compute))
+    graphdef = nnx.split(network, nnx.Param)[0]
+    packed = config.data.layout == "pack"
+
+    def apply(
+        params: Any, tokens: jax.Array, attend: jax.Array, time: jax.Array, previous: jax.Array | None
+    ) -> jax.Array:
+        segments = segment_ids(tokens, PROTEIN.begin) if packed else None
+        network = nnx.merge(graphdef, params)
+        return network(tokens, attend, time, previous=previous, segments=segments).astype(jnp.float32)
+
+    return apply
+
+
+def _batches(config: FitConfig, denoiser: NetworkDenoiser) -> tuple[TokenBatches, dict[str, Any]]:
+    """The batches, and what describes the data."""
+    data = config.data
+    corpus = open_corpus(data.train, cache=data.cache or None, column=data.column, skip=data.skip)
+    batches = make_batches(
+        corpus,
+        PROTEIN,
+        length=config.length,
+        batch=config.batch,
+        seed=config.seed,
+        frame=denoiser.config.frame,
+        layout=cast(Any, data.layout),
+        buckets=data.buckets,
+    )
+    return batches, corpus.description | {"layout": data.layout, "buckets": list(data.buckets)}
+
+
+def _description(config: FitConfig, denoiser: NetworkDenoiser, data: dict[str, Any]) -> dict[str, Any]:
+    """What a checkpoint must share to be continued. How the work is spread over devices may change."""
+    optimizer = asdict(config.optimizer) | {"decay_fraction": None}
+    if config.optimizer.schedule == "cosine":
+        optimizer["steps"] = config.steps
+    return {
+        "network": denoiser.config.to_dict(),
+        "optimizer": optimizer,
+        "data": data,
+        "times": [config.min_time, config.max_time],
+        "objective": config.objective,
+        "compute": config.compute,
+        "length": config.length,
+        "batch": config.batch,
+        "seed": config.seed,
+    }
 
 
 def _process(config: TrainConfig) -> Process:
@@ -188,12 +240,12 @@ def _start(config: TrainConfig) -> NetworkDenoiser:
 
 
 class _Reporter:
-    """A progress bar on the terminal and a row per report in ``log.csv``."""
+    """A progress bar on the terminal and a record per report in the run folder; in the main process only."""
 
-    FIELDS: tuple[str, ...] = ("step", "loss", "cross_entropy", "grad_norm", "tokens_per_second", "seconds")
-
-    def __init__(self, path: Path, console: Console, steps: int):
-        self._path, self._started = path, time.perf_counter()
+    def __init__(self, out: Path, config: FitConfig, console: Console, steps: int):
+        self._out, self._config = out, config
+        self._started = time.perf_counter()
+        self._writers: list[Writer] = []
         self._bar = Progress(
             TextColumn("training"),
             BarColumn(),
@@ -205,20 +257,22 @@ class _Reporter:
         self._task = self._bar.add_task("train", total=steps, loss=np.nan, rate=0.0)
 
     def __enter__(self) -> "_Reporter":
-        self._bar.start()
-        fresh = not self._path.exists()
-        self._file = open(self._path, "a", newline="")
-        self._writer = csv.DictWriter(self._file, self.FIELDS)
-        if fresh:
-            self._writer.writeheader()
+        if is_main():
+            config, plain = self._config, asdict(self._config)
+            write_record(self._out, plain)
+            self._writers = make_writers(
+                self._out, tensorboard=config.tensorboard, wandb=config.wandb, config=plain
+            )
+            self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
-        self._file.close()
+        for writer in self._writers:
+            writer.close()
 
     def __call__(self, summary: dict[str, float]) -> None:
-        seconds = time.perf_counter() - self._started
-        self._writer.writerow({name: f"{value:.6g}" for name, value in (summary | {"seconds": seconds}).items()})
-        self._file.flush()
+        record = summary | {"seconds": round(time.perf_counter() - self._started, 3)}
+        for writer in self._writers:
+            writer.write(record)
         self._bar.update(self._task, completed=summary["step"], loss=summary["loss"], rate=summary["tokens_per_second"])

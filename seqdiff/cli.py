@@ -4,7 +4,6 @@ Exit codes: 0 done, 2 the user's input, 1 anything else.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from seqdiff.core.errors import InputError, SeqdiffError
 _EPILOG = """examples:
   seqdiff design zinc_finger.yaml                     16 designs into outputs/zinc_finger
   seqdiff design zinc_finger.yaml n=64 seed=3 sampling.steps=64 out=fingers
+  seqdiff design -m zinc_finger.yaml seed=0,1,2       a campaign: every combination, a folder each
   seqdiff check zinc_finger.yaml                      what the constraints mean and cost, without a model
   seqdiff backtranslate designs.fasta host=e_coli     DNA that encodes them
   seqdiff score designs.fasta                         likelihood of given sequences
@@ -22,23 +22,37 @@ _EPILOG = """examples:
   seqdiff train data.train=my.fasta steps=2000 out=runs/mine
   seqdiff finetune model=antiberty data.train=my.fasta lora.rank=8
   seqdiff evaluate model=runs/mine/model data=[held_out.fasta]
+  seqdiff bench loop_overhead                         a benchmark; 'bench --help' lists them
+  seqdiff report outputs/*                            runs beside each other
   seqdiff export runs/mine/model --format transformers out=esmc-mine
   seqdiff weights get proteinmpnn                     a published model, with its licence; 'weights list' shows all
 """
 
 
+_HYDRA = {
+    "design": "design sequences that satisfy a spec",
+    "train": "train a model on your sequences",
+    "finetune": "train a loaded model further on your sequences",
+    "evaluate": "held-out perplexity of a model",
+    "bench": "run a benchmark or study by name",
+}
+"""Commands that are Hydra programs, with sweeps, config groups and ``--cfg``."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
-    parser = _parser()
-    args = parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
+        if words and words[0] in _HYDRA:
+            return _hydra(words[0], words[1:])
+        args = _parser().parse_args(words)
         return args.run(args) or 0
     except InputError as error:
         return _fail(error, 2)
     except SeqdiffError as error:
         return _fail(error, 1)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 1)
+    except KeyboardInterrupt as stop:
+        return _fail(str(stop) or "interrupted", 1)
     except BrokenPipeError:
         sys.stderr.close()
         return 1
@@ -81,15 +95,8 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     spec = ("SPEC", Path, "design spec, a YAML file")
-    command(
-        "design",
-        _design,
-        "design sequences that satisfy a spec",
-        "  seqdiff design zinc_finger.yaml\n"
-        "  seqdiff design zinc_finger.yaml n=64 seed=3 sampling.steps=64 out=fingers\n"
-        "  seqdiff design inpaint.yaml parent=my_protein.fasta 'keep=\"20-45\"'\n",
-        spec,
-    )
+    for name, meaning in _HYDRA.items():
+        commands.add_parser(name, help=meaning)
     command(
         "check",
         _check,
@@ -121,26 +128,6 @@ def _parser() -> argparse.ArgumentParser:
         "out=FILE keeps its columns and adds the scores. Methods: bound (samples=16), path (orders=4), pseudo;\n"
         "masked_marginal and wild_type_marginal for mutants. Other keys: seed, model, tokens_per_batch.\n",
         ("FILE", Path, "sequences (FASTA, .csv, .tsv) or mutants (.csv, .tsv), plain, gzip or xz"),
-    )
-    command(
-        "train",
-        _train,
-        "train a model on the sequences of a FASTA file",
-        "  seqdiff train data.train=my.fasta steps=2000 out=runs/mine\n"
-        "  seqdiff train data.train=my.fasta steps=2000 out=runs/mine stop_at=500    # and again, to go on\n",
-    )
-    command(
-        "finetune",
-        _finetune,
-        "train a loaded model further on the sequences of a FASTA file",
-        "  seqdiff finetune model=protein-small data.train=my.fasta steps=500 out=runs/mine\n"
-        "  seqdiff finetune model=antiberty data.train=my.fasta lora.rank=8 'lora.targets=[q_proj,v_proj]'\n",
-    )
-    command(
-        "evaluate",
-        _evaluate,
-        "held-out perplexity of a model",
-        "  seqdiff evaluate model=protein-small data=[test.fasta]\n",
     )
     export = command(
         "export",
@@ -192,42 +179,10 @@ def _add_weights(commands: Any, raw: Any) -> None:
     get.add_argument("overrides", nargs="*", metavar="key=value", help="from=PATH (a copy you have), offline=true")
 
 
-def _design(args: Any) -> int:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+def _hydra(command: str, words: Sequence[str]) -> int:
+    from seqdiff.experiments.app import run
 
-    from seqdiff.request import output
-    from seqdiff.request.problem import prepare
-    from seqdiff.request.run import run
-    from seqdiff.request.tables import show_designs
-
-    _use_compilation_cache()
-    spec, out = _read_spec(args)
-    folder = output.claim(Path(out)) if out else output.free_name(Path("outputs") / args.spec.stem)
-    console = Console(stderr=True)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("compiling the constraints", total=spec.n)
-        problem = prepare(spec)
-        designs = run(problem, progress=lambda stage, done: bar.update(task, description=stage, completed=done))
-    output.write(designs, folder)
-    show_designs(Console(), designs, problem, folder)
-    if designs.stopped:
-        raise SeqdiffError(f"{len(designs)} of {spec.n} designs were finished and written: {designs.stopped}")
-    if uncoded := [design for design in designs if design.no_coding]:
-        first = uncoded[0]
-        raise InputError(
-            f"{len(uncoded)} of {len(designs)} designs were written without DNA; {first.id}: {first.no_coding}"
-        )
-    if designs.satisfied < len(designs):
-        raise SeqdiffError(f"{len(designs) - designs.satisfied} designs fail the independent check; please report this")
-    return 0
+    return run(command, words)
 
 
 def _check(args: Any) -> None:
@@ -259,11 +214,12 @@ def _read_spec(args: Any) -> tuple[Any, str]:
 def _backtranslate(args: Any) -> None:
     from rich.console import Console
 
+    from seqdiff.core.cache import use_compilation_cache
     from seqdiff.request.dna import backtranslate_file
     from seqdiff.request.overrides import apply_overrides, parse_overrides
     from seqdiff.request.tables import show_codings
 
-    _use_compilation_cache()
+    use_compilation_cache()
     options = apply_overrides({}, parse_overrides(args.overrides))
     name = str(args.fasta.name).removesuffix(".gz").removesuffix(".xz")
     out = Path(str(options.pop("out", Path(name).with_suffix(".dna.fasta"))))
@@ -271,32 +227,12 @@ def _backtranslate(args: Any) -> None:
 
 
 def _score(args: Any) -> None:
+    from seqdiff.core.cache import use_compilation_cache
     from seqdiff.request.overrides import apply_overrides, parse_overrides
     from seqdiff.request.score import ScoreOptions, score_file
 
-    _use_compilation_cache()
+    use_compilation_cache()
     score_file(args.file, ScoreOptions.from_mapping(apply_overrides({}, parse_overrides(args.overrides))))
-
-
-def _train(args: Any) -> None:
-    from seqdiff.experiments.schema import TrainConfig
-    from seqdiff.experiments.train import train
-
-    train(_compose("train", args.overrides, TrainConfig))
-
-
-def _finetune(args: Any) -> None:
-    from seqdiff.experiments.schema import FinetuneConfig
-    from seqdiff.experiments.train import finetune
-
-    finetune(_compose("finetune", args.overrides, FinetuneConfig))
-
-
-def _evaluate(args: Any) -> None:
-    from seqdiff.experiments.evaluate import evaluate
-    from seqdiff.experiments.schema import EvaluateConfig
-
-    evaluate(_compose("evaluate", args.overrides, EvaluateConfig))
 
 
 def _export(args: Any) -> None:
@@ -327,36 +263,6 @@ def _weights_get(args: Any) -> None:
 
     given, offline = options(parse_overrides(args.overrides))
     get_weights(Console(), args.name, given=given, offline=offline)
-
-
-def _compose(name: str, overrides: Sequence[str], schema: type) -> Any:
-    """The config called ``name`` with overrides, as an instance of its schema."""
-    from hydra import compose, initialize_config_module
-    from hydra.errors import HydraException
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    from seqdiff.experiments.schema import register
-
-    register()
-    try:
-        with initialize_config_module("seqdiff.experiments.conf", version_base=None):
-            return OmegaConf.to_object(compose(name, list(overrides)))
-    except (HydraException, OmegaConfBaseException) as error:
-        cause = error.__cause__ or error
-        first = str(cause).strip().splitlines()[0]
-        keys = ", ".join(sorted(schema.__dataclass_fields__))
-        raise InputError(f"{name}: {first} (keys: {keys})") from None
-
-
-def _use_compilation_cache() -> None:
-    """Keep compiled loops between runs, as JAX_COMPILATION_CACHE_DIR does, unless the user has chosen a place."""
-    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
-        return
-    import jax
-
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "seqdiff" / "xla"
-    jax.config.update("jax_compilation_cache_dir", str(cache))
 
 
 if __name__ == "__main__":

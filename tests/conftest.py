@@ -11,7 +11,16 @@ os.environ["XLA_FLAGS"] = (
 )
 
 import jax
+import pytest
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_debug_key_reuse", True)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _absl_leaves_the_captured_streams_open():
+    """absl's log handler holds the standard error it was born with, pytest's own, and closes it when Hydra starts."""
+    from absl import logging
+
+    logging.get_absl_handler().python_handler.close = lambda: None

@@ -32,6 +32,7 @@ from seqdiff.core.contracts import Denoiser
 from seqdiff.core.errors import InputError, SeqdiffError, unknown_key
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.experiments.bench.quality import jackknife, mean_and_error
+from seqdiff.experiments.settings import run_main
 from seqdiff.process.readout import ask, hide_places
 from seqdiff.request.designs import Designs
 from seqdiff.request.problem import Problem, prepare
@@ -241,15 +242,12 @@ def report(rows: Sequence[Row], n: int) -> Table:
 
 def main(words: Sequence[str]) -> None:
     """Measure and print."""
-    try:
-        values = options(words, {"n": "128", "scored": "32", "batch": "16", "out": ""})
-        n, scored, batch = (whole(values, key) for key in ("n", "scored", "batch"))
-        if n % batch or n == batch:
-            raise InputError(f"n={n} and batch={batch}: write n as twice the batch or another larger multiple of it")
-        Console().print(report(measure(n, scored, batch, values["out"]), n))
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    values = options(words, {"n": "128", "scored": "32", "batch": "16", "out": ""})
+    n, scored, batch = (whole(values, key) for key in ("n", "scored", "batch"))
+    if n % batch or n == batch:
+        raise InputError(f"n={n} and batch={batch}: write n as twice the batch or another larger multiple of it")
+    Console().print(report(measure(n, scored, batch, values["out"]), n))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

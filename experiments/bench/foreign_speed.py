@@ -40,6 +40,7 @@ from seqdiff.domains.protein.structure import read_structure
 from seqdiff.experiments.bench import antibody
 from seqdiff.experiments.bench.antibody import CALLS, PARENT, PLACES, Row, options, timed, whole
 from seqdiff.experiments.bench.inverse_folding import TEMPERATURE, Reference, problem, structure_file, unpack
+from seqdiff.experiments.settings import run_main
 from seqdiff.models.mpnn.inputs import make_inputs
 from seqdiff.request.run import load
 
@@ -279,36 +280,33 @@ def report(part: str, rows: Sequence[Row]) -> Table:
 
 def main(words: Sequence[str]) -> None:
     """Measure and print."""
-    try:
-        part, rest = (words[0], words[1:]) if words else ("", [])
-        if part not in ("mpnn", "antiberty", "memory", "length"):
-            raise unknown_key("part", part, ("mpnn", "antiberty", "memory"))
-        small = part in ("memory", "length")
-        defaults = {"structures": "", "wheels": "", "batch": "4" if small else "16", "out": ""}
-        values = options(rest, defaults | {"lengths": "100,250,500,1000,2000"})
-        batch = whole(values, "batch")
-        lengths = [whole({"lengths": word}, "lengths") for word in values["lengths"].split(",")]
-        if part == "length":
-            print(json.dumps(one_length(lengths[0], batch)))
-            return
-        rows: list[Row] = []
+    part, rest = (words[0], words[1:]) if words else ("", [])
+    if part not in ("mpnn", "antiberty", "memory", "length"):
+        raise unknown_key("part", part, ("mpnn", "antiberty", "memory"))
+    small = part in ("memory", "length")
+    defaults = {"structures": "", "wheels": "", "batch": "4" if small else "16", "out": ""}
+    values = options(rest, defaults | {"lengths": "100,250,500,1000,2000"})
+    batch = whole(values, "batch")
+    lengths = [whole({"lengths": word}, "lengths") for word in values["lengths"].split(",")]
+    if part == "length":
+        print(json.dumps(one_length(lengths[0], batch)))
+        return
+    rows: list[Row] = []
 
-        def add(row: Row) -> None:
-            rows.append(row)
-            print(", ".join(f"{key} {value}" for key, value in row.items()), file=sys.stderr, flush=True)
-            if values["out"]:
-                Path(values["out"]).write_text(json.dumps(rows, indent=1) + "\n")
+    def add(row: Row) -> None:
+        rows.append(row)
+        print(", ".join(f"{key} {value}" for key, value in row.items()), file=sys.stderr, flush=True)
+        if values["out"]:
+            Path(values["out"]).write_text(json.dumps(rows, indent=1) + "\n")
 
-        if part == "mpnn":
-            mpnn(values["structures"], values["wheels"], batch, add)
-        elif part == "antiberty":
-            antiberty(values["wheels"], batch, add)
-        else:
-            memory(lengths, batch, add)
-        Console().print(report(part, rows))
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    if part == "mpnn":
+        mpnn(values["structures"], values["wheels"], batch, add)
+    elif part == "antiberty":
+        antiberty(values["wheels"], batch, add)
+    else:
+        memory(lengths, batch, add)
+    Console().print(report(part, rows))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

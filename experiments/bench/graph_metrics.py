@@ -11,7 +11,6 @@ standard deviation of one repeat. A score within it is as good as can be seen wi
 enforces a property has it always, so read V.U.N. only next to the ratio.
 """
 
-import sys
 from pathlib import Path
 
 import networkx as nx
@@ -20,10 +19,11 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from seqdiff.core.errors import InputError, SeqdiffError, unknown_key
+from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.domains.graph import metrics
 from seqdiff.domains.graph.files import read_graphs
 from seqdiff.domains.graph.generators import GENERATORS
+from seqdiff.experiments.settings import run_main
 
 # Seed 0 draws the very training trees of the benchmark, which are then not novel.
 DEFAULTS = {"set": "", "data": "", "repeats": "10", "seed": "2024"}
@@ -109,7 +109,4 @@ def _whole(options: dict[str, str], key: str, least: int) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

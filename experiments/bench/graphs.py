@@ -9,7 +9,6 @@ all 32,768), beside what as many exact draws would show.
 """
 
 import itertools
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -23,12 +22,11 @@ from rich.progress import track
 from rich.table import Table
 
 from seqdiff.constraints import Compiled, Constraint, compile_constraints, parse_constraint
-from seqdiff.core.errors import SeqdiffError
 from seqdiff.core.grid import GraphAlphabet, Grid
 from seqdiff.core.layout import Layout
 from seqdiff.domains.graph import to_graph
 from seqdiff.domains.graph.certificates import certificate
-from seqdiff.experiments.settings import read_settings
+from seqdiff.experiments.settings import read_settings, run_main
 
 SETS: list[list[dict[str, Any]]] = [
     [{"connected": {}}],
@@ -139,7 +137,4 @@ def main(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

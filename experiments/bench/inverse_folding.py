@@ -30,9 +30,10 @@ from rich.console import Console
 from rich.table import Table
 
 from seqdiff.core.contracts import Denoiser
-from seqdiff.core.errors import InputError, SeqdiffError, missing_extra, unknown_key
+from seqdiff.core.errors import InputError, missing_extra, unknown_key
 from seqdiff.experiments.bench.antibody import Row, options, passes, timed, whole
 from seqdiff.experiments.bench.quality import mean_and_error
+from seqdiff.experiments.settings import run_main
 from seqdiff.request.problem import Problem, prepare
 from seqdiff.request.run import load
 from seqdiff.request.spec import DesignSpec
@@ -238,20 +239,17 @@ def report(rows: Sequence[Row]) -> Table:
 
 def main(words: Sequence[str]) -> None:
     """Measure and print."""
-    try:
-        defaults = {"structures": "", "wheels": "", "n": "24", "batch": "8", "only": ",".join(CHAINS), "out": ""}
-        values = options(words, defaults)
-        n, batch = whole(values, "n"), whole(values, "batch")
-        if n % batch or n == batch:
-            raise InputError(f"n={n} and batch={batch}: write n as twice the batch or another larger multiple of it")
-        names = values["only"].split(",")
-        for name in names:
-            if name not in CHAINS:
-                raise unknown_key("structure", name, CHAINS)
-        Console().print(report(measure(names, values["structures"], values["wheels"], n, batch, values["out"])))
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    defaults = {"structures": "", "wheels": "", "n": "24", "batch": "8", "only": ",".join(CHAINS), "out": ""}
+    values = options(words, defaults)
+    n, batch = whole(values, "n"), whole(values, "batch")
+    if n % batch or n == batch:
+        raise InputError(f"n={n} and batch={batch}: write n as twice the batch or another larger multiple of it")
+    names = values["only"].split(",")
+    for name in names:
+        if name not in CHAINS:
+            raise unknown_key("structure", name, CHAINS)
+    Console().print(report(measure(names, values["structures"], values["wheels"], n, batch, values["out"])))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

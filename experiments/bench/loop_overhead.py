@@ -9,9 +9,8 @@ and does nothing else. The two alternate, and the ratio is that of the fastest r
 """
 
 import json
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from rich.table import Table
 
 from seqdiff.core.contracts import Denoiser
 from seqdiff.domains.protein.alphabet import PROTEIN
+from seqdiff.experiments.settings import run_main
 from seqdiff.models.store import load_model
 from seqdiff.request.planners import parse_planner
 from seqdiff.request.problem import Problem, prepare
@@ -61,8 +61,11 @@ EVERY: dict[str, Any] = {
 }
 
 
-def main(words: list[str]) -> None:
+def main(words: Sequence[str]) -> None:
+    """Measure, print the table, write JSON after every row."""
     options = dict(word.split("=", 1) for word in words)
+    if unknown := next((key for key in options if key not in ("model", "planners", "out")), None):
+        raise unknown_key("option", unknown, ("model", "planners", "out"))
     denoiser = load_model(options.get("model", "protein-small"), PROTEIN)
     table = Table("L", "constraints", "planner", "states", "bare s", "loop s", "ratio", header_style="bold", box=None)
     rows = []
@@ -131,4 +134,4 @@ def _alternate(*calls: Callable[[], Any]) -> list[float]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -33,12 +33,13 @@ import numpy as np
 from seqdiff.constraints.program import compile_constraints
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.contracts import Denoiser
-from seqdiff.core.errors import InputError, SeqdiffError, unknown_key
+from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.core.layout import Layout
 from seqdiff.domains.protein import PROTEIN, read_fasta
 from seqdiff.experiments.baselines import Trigram
 from seqdiff.experiments.bench import metrics
 from seqdiff.experiments.bench.quality_plot import draw_protein, draw_toy, pivot, tokens_per_call
+from seqdiff.experiments.settings import run_main
 from seqdiff.models.oracles import JointLaw, MarkovLaw, stationary
 from seqdiff.models.store import load_model
 from seqdiff.process.noise import Process
@@ -371,7 +372,4 @@ def main(words: Sequence[str]) -> list[Row]:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except SeqdiffError as error:
-        raise SystemExit(f"error: {error}") from None
+    run_main(main)

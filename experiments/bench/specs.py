@@ -1,6 +1,6 @@
 """Every example spec: compiled, sampled and checked, against rejection from the same model.
 
-    python -m seqdiff.experiments.bench.specs --n 100 --out specs.csv
+    python -m seqdiff.experiments.bench.specs n=100 out=specs.csv
 
 For each spec of ``experiments/specs`` this draws ``n`` designs with the random planner, once with the constraints and
 once without any, with equal numbers of denoiser calls, in one process. It reports whether every design passes the
@@ -9,20 +9,22 @@ of the unconstrained designs passes by chance, and seconds per valid design for 
 passes, the share is the mean evidence under the model's first proposal: an upper bound for the solver's specs.
 """
 
-import argparse
 import csv
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from seqdiff.constraints.program import compile_constraints
+from seqdiff.core.errors import unknown_key
+from seqdiff.experiments.settings import read_settings, run_main
 from seqdiff.models.store import load_model
 from seqdiff.request.problem import Problem, prepare
 from seqdiff.request.spec import DesignSpec, Sampling, read_mapping
@@ -76,31 +78,46 @@ def _draw(problem: Problem) -> tuple[list[str], float, np.ndarray]:
     return texts, float(np.median(seconds[1:] or seconds)), np.array(evidence)
 
 
-def main() -> None:
-    """Measure the specs named on the command line, all by default."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("specs", nargs="*", help="names of specs, such as zinc_finger; all by default")
-    parser.add_argument("--n", type=int, default=100, help="designs per spec")
-    parser.add_argument("--steps", type=int, default=16, help="denoiser calls per design")
-    parser.add_argument("--batch", type=int, default=20, help="designs side by side")
-    parser.add_argument("--out", type=Path, help="CSV file to write")
-    args = parser.parse_args()
+class Settings(NamedTuple):
+    """What to measure.
+
+    Attributes:
+        n: designs per spec.
+        steps: denoiser calls per design.
+        batch: designs side by side.
+        out: table to write (.csv); empty for none.
+    """
+
+    n: int = 100
+    steps: int = 16
+    batch: int = 20
+    out: str = ""
+
+
+def main(words: Sequence[str]) -> list[dict[str, Any]]:
+    """Measure the specs named by words without ``=``, all by default."""
+    names = [word for word in words if "=" not in word]
+    settings = read_settings(Settings(), [word for word in words if "=" in word])
     folder = Path(str(files("seqdiff.experiments").joinpath("specs")))
-    paths = [folder / f"{name}.yaml" for name in args.specs] or sorted(folder.glob("*.yaml"))
+    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    for name in names:
+        if name not in known:
+            raise unknown_key("spec", name, known)
     rows = []
-    for path in paths:
-        rows.append(measure(path, args.n, args.steps, args.batch))
+    for name in names or known:
+        rows.append(measure(folder / f"{name}.yaml", settings.n, settings.steps, settings.batch))
         print(", ".join(f"{key} {value}" for key, value in rows[-1].items()), file=sys.stderr, flush=True)
     table = Table(*COLUMNS, box=None)
     for row in rows:
         table.add_row(*(str(row[column]) for column in COLUMNS))
     Console().print(table)
-    if args.out:
-        with open(args.out, "w", newline="") as handle:
+    if settings.out:
+        with open(settings.out, "w", newline="") as handle:
             writer = csv.DictWriter(handle, COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
+    return rows
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -11,7 +11,6 @@ round commits one letter more than it keeps unless it keeps all. Seconds are the
 """
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -25,11 +24,12 @@ import numpy as np
 from seqdiff.constraints.program import compile_constraints
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.contracts import Denoiser, Program
-from seqdiff.core.errors import InputError, SeqdiffError, unknown_key
+from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.core.layout import Layout
 from seqdiff.domains.protein import PROTEIN
 from seqdiff.experiments.bench import metrics
 from seqdiff.experiments.bench.quality import TOY, markov_chain
+from seqdiff.experiments.settings import run_main
 from seqdiff.models.oracles import MarkovLaw
 from seqdiff.models.store import load_model
 from seqdiff.process.noise import Process
@@ -156,7 +156,4 @@ def main(words: Sequence[str]) -> list[Row]:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except SeqdiffError as error:
-        raise SystemExit(f"error: {error}") from None
+    run_main(main)

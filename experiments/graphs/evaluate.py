@@ -10,7 +10,6 @@ The baselines are logistic regressions on counts, fitted to hidden pairs of the 
 among the known pairs; that and the two nodes' own shares (degrees); all that and the known common neighbours.
 """
 
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from seqdiff.core.errors import InputError, SeqdiffError
+from seqdiff.core.errors import InputError
 from seqdiff.experiments.graphs.data import LAWS, SIZED, GraphBatches, file_graphs, from_law, from_pool, relabelled
-from seqdiff.experiments.settings import read_settings
+from seqdiff.experiments.settings import read_settings, run_main
 from seqdiff.models.grid.denoiser import GridDenoiser
 from seqdiff.models.store import load_model
 
@@ -201,11 +200,8 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 def main(words: Sequence[str]) -> None:
     """Read ``field=value`` words and measure."""
-    try:
-        print("\n".join(evaluate(read_settings(Settings(), words))))
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    print("\n".join(evaluate(read_settings(Settings(), words))))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -9,7 +9,6 @@ checkpoint. Recipes for the benchmark sets are in ``experiments/recipes/graphs.s
 """
 
 import csv
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ import jax.numpy as jnp
 from seqdiff.core.alphabet import Alphabet
 from seqdiff.core.errors import SeqdiffError
 from seqdiff.experiments.graphs.data import LAWS, SIZED, Draw, GraphBatches, file_graphs, from_law, from_pool
-from seqdiff.experiments.settings import read_settings
+from seqdiff.experiments.settings import read_settings, run_main
 from seqdiff.models.grid.config import GridConfig
 from seqdiff.models.grid.denoiser import GridDenoiser, init_grid
 from seqdiff.models.store import load_model, save_model
@@ -179,11 +178,8 @@ def _log(path: Path) -> Callable[[dict[str, float]], None]:
 
 def main(words: Sequence[str]) -> None:
     """Read ``field=value`` words and train."""
-    try:
-        print(f"model written to {train(read_settings(Settings(), words))}")
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    print(f"model written to {train(read_settings(Settings(), words))}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -31,13 +31,13 @@ from scipy.stats import binomtest
 
 from seqdiff.constraints.program import compile_constraints
 from seqdiff.core.contracts import Program
-from seqdiff.core.errors import InputError, SeqdiffError, unknown_key
+from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.core.layout import Layout
 from seqdiff.domains.sudoku.board import Board
 from seqdiff.domains.sudoku.formats import parse_board
 from seqdiff.domains.sudoku.generate import make_puzzle, random_grid
 from seqdiff.domains.sudoku.solve import place_singles
-from seqdiff.experiments.settings import read_settings
+from seqdiff.experiments.settings import read_settings, run_main
 from seqdiff.models.denoiser import NetworkDenoiser
 from seqdiff.models.store import load_model
 from seqdiff.sampling.loop import Task, row_keys, sample
@@ -287,18 +287,15 @@ def report(rows: Sequence[dict[str, Any]]) -> Table:
 
 def main(words: Sequence[str]) -> None:
     """Measure, print and write."""
-    try:
-        settings = read_settings(Settings(), words)
-        rows = measure(settings)
-        Console(width=140).print(report(rows))
-        if settings.out:
-            with open(Path(settings.out), "w", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS)
-                writer.writeheader()
-                writer.writerows(rows)
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    settings = read_settings(Settings(), words)
+    rows = measure(settings)
+    Console(width=140).print(report(rows))
+    if settings.out:
+        with open(Path(settings.out), "w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS)
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -9,10 +9,9 @@ other with propagation after each, and counted is how often that meets no contra
 with its likeliest letter, and in the order of fewest letters with a random one.
 """
 
-import sys
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +23,8 @@ from rich.table import Table
 from seqdiff.constraints.distinct_host import maximise
 from seqdiff.constraints.distinct_program import DistinctProgram
 from seqdiff.constraints.distinct_search import has, propagate
-from seqdiff.core.errors import SeqdiffError
 from seqdiff.domains.sudoku.board import Board
-from seqdiff.experiments.settings import read_settings
+from seqdiff.experiments.settings import read_settings, run_main
 from seqdiff.experiments.sudoku.evaluate import Puzzles, strata
 from seqdiff.experiments.sudoku.evaluate import Settings as Strata
 from seqdiff.models.store import load_model
@@ -168,7 +166,4 @@ def main(words: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(cast(Sequence[str], sys.argv[1:]))
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    run_main(main)

@@ -12,7 +12,6 @@ continues from the latest checkpoint.
 """
 
 import csv
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,9 +24,8 @@ import optax
 from flax import nnx
 from jaxtyping import Array, Float, Int, Key
 
-from seqdiff.core.errors import SeqdiffError
 from seqdiff.domains.sudoku.board import BOX, COLUMN, RELATIONS, ROW, Board
-from seqdiff.experiments.settings import read_settings
+from seqdiff.experiments.settings import read_settings, run_main
 from seqdiff.experiments.sudoku.data import PuzzleBatches, stored_puzzles
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
@@ -205,11 +203,8 @@ class _Log:
 
 def main(words: Sequence[str]) -> None:
     """Read ``field=value`` words and train."""
-    try:
-        print(f"model written to {train(read_settings(Settings(), words))}")
-    except SeqdiffError as error:
-        sys.exit(f"error: {error}")
+    print(f"model written to {train(read_settings(Settings(), words))}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -3,8 +3,10 @@
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from seqdiff.core.errors import InputError
 from seqdiff.domains.protein.fasta import write_fasta
@@ -36,10 +38,10 @@ def free_name(folder: Path) -> Path:
     return name
 
 
-def write(designs: Designs, folder: Path) -> None:
+def write(designs: Designs, folder: Path, beside: Mapping[str, str] = MappingProxyType({})) -> None:
     """Write ``designs.fasta`` or the domain's own files, ``designs_dna.fasta`` where DNA was asked for,
     ``designs.csv``, ``designs.json``, ``spec.yaml``, ``run.json``, ``report.html`` and, of a design for a structure,
-    its file.
+    its file; and the texts of ``beside`` under their names.
     """
     claim(folder)
     staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -59,6 +61,8 @@ def write(designs: Designs, folder: Path) -> None:
         facts = designs.run | {"designs": len(designs), "satisfied": designs.satisfied}
         facts |= {"acceptance": designs.acceptance, "stopped": designs.stopped}
         (staging / "run.json").write_text(json.dumps(facts, indent=2) + "\n")
+        for name, text in beside.items():
+            (staging / name).write_text(text)
         (staging / "report.html").write_text(page(designs))
         if folder.exists():
             folder.rmdir()

@@ -1,6 +1,6 @@
 """``key=value`` words of a command line, in Hydra's grammar, applied to a mapping."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -47,6 +47,39 @@ def apply_overrides(mapping: dict[str, Any], pairs: Sequence[tuple[str, Any]]) -
     for key, value in pairs:
         mapping = _put(mapping, key.split("."), value, key)
     return mapping
+
+
+def overlay(mapping: Mapping[str, Any], keys: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """A copy of ``mapping`` with the keys of another laid over it.
+
+    Mappings merge, ``{constraints: {"0": ...}}`` goes into the items of a list, None takes a key away and anything else
+    replaces what was there. A planner is replaced whole: its options belong to its name.
+
+    Raises:
+        InputError: a key to be taken away is not there, or an index is past the end of its list.
+    """
+    found = dict(mapping)
+    for key, value in keys.items():
+        where, there = f"{path}{key}", found.get(key)
+        if value is None:
+            if key not in found:
+                raise InputError(f"~{where}: there is no such key")
+            del found[key]
+        elif isinstance(value, Mapping) and isinstance(there, Mapping) and key != "planner":
+            found[key] = overlay(there, value, f"{where}.")
+        elif isinstance(value, Mapping) and isinstance(there, list) and all(str(k).isdigit() for k in value):
+            found[key] = _items(there, value, f"{where}.")
+        else:
+            found[key] = value
+    return found
+
+
+def _items(items: Sequence[Any], changes: Mapping[Any, Any], path: str) -> list[Any]:
+    """A list with some of its items changed, by index."""
+    if wrong := next((k for k in changes if int(k) >= len(items)), None):
+        raise InputError(f"{path}{wrong}: {wrong!r} is not an item of that list (0 to {len(items) - 1})")
+    found = overlay({str(i): item for i, item in enumerate(items)}, {str(k): v for k, v in changes.items()}, path)
+    return list(found.values())
 
 
 def _put(target: Any, path: list[str], value: Any, key: str) -> Any:

@@ -22,7 +22,7 @@ SPECS = Path(__file__).parents[2] / "experiments" / "specs"
 @pytest.fixture(autouse=True)
 def _no_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Tests neither read nor write the user's compilation cache, and run in an empty folder."""
-    monkeypatch.setattr(cli, "_use_compilation_cache", lambda: None)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
     monkeypatch.chdir(tmp_path)
 
 
@@ -35,7 +35,7 @@ def test_design_writes_a_folder(tmp_path: Path, model: str, capsys: pytest.Captu
     problem = spec(tmp_path / "p.yaml", constraints=[{"fixed": {1: "M"}}, {"pattern": {"regex": "RGD"}}], model=model)
     assert cli.main(["design", problem, "sampling.steps=4", "seed=7", "sampling.batch=2"]) == 0
     out = tmp_path / "outputs" / "p"
-    names = {"designs.fasta", "designs.csv", "designs.json", "spec.yaml", "run.json", "report.html"}
+    names = {"config.yaml", "designs.fasta", "designs.csv", "designs.json", "spec.yaml", "run.json", "report.html"}
     assert {path.name for path in out.iterdir()} == names
     records = read_fasta(out / "designs.fasta")
     assert [record.id for record in records] == [f"design_{i:04d}" for i in range(5)]
@@ -191,7 +191,7 @@ def test_evaluate_and_train_refuse_unknown_keys(capsys: pytest.CaptureFixture):
 
 
 def test_help_shows_examples(capsys: pytest.CaptureFixture):
-    for words in (["--help"], ["design", "--help"], ["train", "--help"]):
+    for words in (["--help"], ["check", "--help"], ["score", "--help"]):
         with pytest.raises(SystemExit) as caught:
             cli.main(words)
         assert caught.value.code == 0
@@ -214,7 +214,7 @@ def test_an_interrupted_run_keeps_what_is_done(tmp_path: Path, model: str, monke
     problem = spec(tmp_path / "p.yaml", model=model, sampling={"batch": 2, "steps": 2})
     assert cli.main(["design", problem, "out=part"]) == 1
     assert len(read_fasta(tmp_path / "part" / "designs.fasta")) == 2
-    assert "2 of 5 designs were finished and written: interrupted" in capsys.readouterr().err
+    assert "2 of 5 designs were finished and written to part: interrupted" in capsys.readouterr().err
 
 
 def test_python_interface(model: str):

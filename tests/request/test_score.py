@@ -24,7 +24,7 @@ SHEET = 'id,sequence,note,affinity\na,MKTAYIAK,"x, ""y""",1.5\nb, ggsggsaaaa*,00
 @pytest.fixture(autouse=True)
 def _folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Tests neither read nor write the user's compilation cache, and run in a folder of their own."""
-    monkeypatch.setattr(cli, "_use_compilation_cache", lambda: None)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
     monkeypatch.chdir(tmp_path)
     Path("wt.fasta").write_text(f">wt\n{PARENT}\n")
 

@@ -1,0 +1,93 @@
+"""A table across runs: the keys in which their configs differ, and what each run measured."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+
+from seqdiff.core.errors import InputError
+
+FIGURES = ("designs", "satisfied", "acceptance", "seconds")
+"""Numbers of ``run.json`` that are shown beside its ``metrics``."""
+_NOT_KEYS = ("out", "set")
+
+
+def collect(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """A row per run: its name, the config keys that vary over the runs, its figures.
+
+    Raises:
+        InputError: a folder holds no finished run, or its files cannot be read.
+    """
+    runs = [(folder.name, *_read(folder)) for folder in folders]
+    keys = list(dict.fromkeys(key for _, config, _ in runs for key in config))
+    varied = [key for key in keys if len({str(config.get(key)) for _, config, _ in runs}) > 1]
+    return [{"run": name} | {key: config.get(key, "") for key in varied} | figures for name, config, figures in runs]
+
+
+def merge_designs(folders: Sequence[Path], out: Path) -> int:
+    """One table of the designs of many runs, with the run's name in front; returns the number of rows."""
+    rows: list[dict[str, str]] = []
+    for folder in folders:
+        if (folder / "designs.csv").is_file():
+            with open(folder / "designs.csv", newline="") as file:
+                rows += [{"run": folder.name} | row for row in csv.DictReader(file)]
+    if rows:
+        _write(rows, out)
+    return len(rows)
+
+
+def show_results(folders: Sequence[Path], out: Path | None = None) -> None:
+    """Print the table and, where ``out`` is given, write it there and the designs of all runs beside it."""
+    rows, console = collect(folders), Console()
+    if not rows:
+        console.print("no finished runs")
+        return
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    table = Table(*columns, header_style="bold", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(_short(row.get(column, "")) for column in columns))
+    console.print(table)
+    if out is not None:
+        _write(rows, out)
+        merged = merge_designs(folders, out.parent / "designs.csv")
+        words = f", and {merged:,} designs to {out.parent / 'designs.csv'}" if merged else ""
+        console.print(f"table written to {out}{words}", highlight=False, soft_wrap=True)
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The config with dotted keys, and the figures."""
+    try:
+        facts = json.loads((folder / "run.json").read_text())
+        path = folder / "config.yaml"
+        config = yaml.safe_load(path.read_text()) if path.is_file() else {}
+    except OSError:
+        raise InputError(f"{folder} holds no finished run: it has no run.json") from None
+    except (ValueError, yaml.YAMLError):
+        raise InputError(f"{folder}: run.json or config.yaml is damaged") from None
+    figures = {name: facts[name] for name in FIGURES if name in facts} | facts.get("metrics", {})
+    flat = _flat(config or {}) | ({"seed": facts["seed"]} if "seed" in facts else {})
+    return {key: value for key, value in flat.items() if key.split(".")[0] not in _NOT_KEYS}, figures
+
+
+def _flat(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        found |= _flat(value, f"{path}{key}.") if isinstance(value, Mapping) and value else {f"{path}{key}": value}
+    return found
+
+
+def _write(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    with open(out, "w", newline="") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
