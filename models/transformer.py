@@ -4,7 +4,8 @@ A block adds attention and a feed-forward part to the residual stream. ESM C's i
 residual scale; queries and keys are normalised over the full width, then cut into heads and rotated; the head is
 dense, GELU, LayerNorm, linear. The options of :class:`~seqdiff.models.config.TransformerConfig` turn it into ESM-2,
 BERT, or a bidirectional Llama or Qwen2. Attention is bidirectional; padding never attends or is attended to, so that a
-row's logits do not depend on how far it was padded.
+row's logits do not depend on how far it was padded. A row may hold several sequences, its segments: none of them
+attends to another, learned positions and token dropout start anew in each, and rotary positions count differences only.
 
 The names of the submodules are those of Transformers' ``EsmcForMaskedLM``; ``seqdiff.models.names`` relies on it.
 """
@@ -62,8 +63,9 @@ class Attention(nnx.Module):
         )
 
     def __call__(
-        self, x: Float[Array, "B L D"], attend: Bool[Array, "B L"], relations: Int[Array, "B L L"] | None
+        self, x: Float[Array, "B L D"], attend: Bool[Array, "B Q L"], relations: Int[Array, "B L L"] | None
     ) -> Float[Array, "B L D"]:
+        """``attend`` says which places each place looks at; one row (Q = 1) is the same for all places."""
         config = self.config
         batch, length, width = x.shape
         size = width // config.heads
@@ -78,7 +80,7 @@ class Attention(nnx.Module):
         scores = jnp.einsum("bhld,bhmd->bhlm", q * size**-0.5, k).astype(jnp.float32)
         if self.relation_bias is not None and relations is not None:
             scores = scores + jnp.moveaxis(self.relation_bias(relations), -1, 1).astype(jnp.float32)
-        scores = jnp.where(attend[:, None, None, :], scores, -1e30)
+        scores = jnp.where(attend[:, None], scores, -1e30)
         weights = jax.nn.softmax(scores, axis=-1).astype(x.dtype)
         mixed = jnp.swapaxes(jnp.einsum("bhlm,bhmd->bhld", weights, v), 1, 2)
         return self.o_proj(mixed.reshape(batch, length, width))
@@ -121,7 +123,7 @@ class Block(nnx.Module):
     def __call__(
         self,
         x: Float[Array, "B L D"],
-        attend: Bool[Array, "B L"],
+        attend: Bool[Array, "B Q L"],
         relations: Int[Array, "B L L"] | None,
         time: Float[Array, "B D"] | None,
     ) -> Float[Array, "B L D"]:
@@ -176,10 +178,12 @@ class Transformer(nnx.Module):
 
     Attributes:
         config: the architecture.
+        remat: keep only the blocks' inputs for the backward pass and compute the rest again; values stay the same.
     """
 
     def __init__(self, config: TransformerConfig, rngs: nnx.Rngs):
         self.config = config
+        self.remat = False
         init = nnx.initializers.normal(0.5 / math.sqrt(config.width) if config.norm == "rms" else 0.02)
         self.embed_tokens = nnx.Embed(config.num_tokens, config.width, embedding_init=init, rngs=rngs)
         self.embed_positions = (
@@ -208,6 +212,7 @@ class Transformer(nnx.Module):
         time: Float[Array, "B"] | None = None,
         relations: Int[Array, "B L L"] | None = None,
         previous: Float[Array, "B L V"] | None = None,
+        segments: Int[Array, "B L"] | None = None,
     ) -> Float[Array, "B L V"]:
         """Logits of the clean letter at each position.
 
@@ -218,8 +223,9 @@ class Transformer(nnx.Module):
             relations: relation type of each pair of positions; read with ``relations > 0`` only.
             previous: letter probabilities of an earlier prediction, zero where there is none; read with
                 ``self_conditioning`` only. They enter by a linear map without bias, so zero and None are the same.
+            segments: number of each token's sequence where a row holds several one after another; None for one.
         """
-        x = self.lm_head(self.hidden(tokens, attend, time, relations, previous))
+        x = self.lm_head(self.hidden(tokens, attend, time, relations, previous, segments))
         return jnp.concatenate([x[:, :1], x[:, :-1]], axis=1) if self.config.shifted else x
 
     def classify(self, tokens: Int[Array, "B L"], attend: Bool[Array, "B L"]) -> dict[str, Float[Array, "B K"]]:
@@ -235,9 +241,10 @@ class Transformer(nnx.Module):
         time: Float[Array, "B"] | None = None,
         relations: Int[Array, "B L L"] | None = None,
         previous: Float[Array, "B L V"] | None = None,
+        segments: Int[Array, "B L"] | None = None,
     ) -> Float[Array, "B L D"]:
         """What the heads read; arguments as in calling the network."""
-        return self._passes(tokens, attend, time, relations, previous)[-1]
+        return self._passes(tokens, attend, time, relations, previous, segments)[-1]
 
     def logits_by_loop(
         self,
@@ -259,10 +266,14 @@ class Transformer(nnx.Module):
         time: Float[Array, "B"] | None,
         relations: Int[Array, "B L L"] | None,
         previous: Float[Array, "B L V"] | None,
+        segments: Int[Array, "B L"] | None = None,
     ) -> list[Float[Array, "B L D"]]:
         """The state after each of the ``loops`` passes through the stack of blocks, as the heads read it."""
         config = self.config
-        x = self._embed(tokens, attend)
+        seen = attend[:, None, :]
+        if segments is not None:
+            seen = seen & (segments[:, :, None] == segments[:, None, :])
+        x = self._embed(tokens, seen, segments)
         if self.embed_previous is not None and previous is not None:
             x = x + self.embed_previous(previous.astype(x.dtype))
         hidden_time = None
@@ -272,26 +283,39 @@ class Transformer(nnx.Module):
             hidden_time = jax.nn.silu(self.time_in(_sinusoid(time, config.width).astype(x.dtype)))
         if config.placement == "post":
             x = self.norm(x)
+        block = nnx.remat(Block.__call__) if self.remat else Block.__call__
         states = []
         for _ in range(config.loops):
             for layer in self.layers:
-                x = layer(x, attend, relations, hidden_time)
+                x = block(layer, x, seen, relations, hidden_time)
             states.append(x if config.placement == "post" else self.norm(x))
         return states
 
-    def _embed(self, tokens: Int[Array, "B L"], attend: Bool[Array, "B L"]) -> Float[Array, "B L D"]:
+    def _embed(
+        self, tokens: Int[Array, "B L"], seen: Bool[Array, "B Q L"], segments: Int[Array, "B L"] | None
+    ) -> Float[Array, "B L D"]:
         config = self.config
         x = self.embed_tokens(tokens)
         if config.mask_dropout:
             masked = tokens == config.num_letters
-            shown = jnp.sum(attend & ~masked, axis=1).astype(x.dtype) / jnp.sum(attend, axis=1).astype(x.dtype)
+            total = jnp.maximum(jnp.sum(seen, axis=2), 1)  # a row may be padding only
+            shown = jnp.sum(seen & ~masked[:, None, :], axis=2).astype(x.dtype) / total.astype(x.dtype)
             scale = (1.0 - config.mask_dropout) / jnp.maximum(shown, 1e-6)
-            x = jnp.where(masked[..., None], 0.0, x * scale[:, None, None])
+            x = jnp.where(masked[..., None], 0.0, x * scale[..., None])
         if self.embed_positions is not None:
             if tokens.shape[1] > config.max_length:
                 raise InputError(f"{tokens.shape[1]} tokens exceed the model's {config.max_length} learned positions")
-            x = x + self.embed_positions(jnp.arange(tokens.shape[1]))[None]
+            x = x + self.embed_positions(_positions(tokens, segments))
         return x
+
+
+def _positions(tokens: Int[Array, "B L"], segments: Int[Array, "B L"] | None) -> Int[Array, "#B L"]:
+    """Places counted from the start of each segment."""
+    place = jnp.arange(tokens.shape[1])[None]
+    if segments is None:
+        return place
+    starts = jnp.pad(segments[:, 1:] != segments[:, :-1], ((0, 0), (1, 0)))
+    return place - jax.lax.cummax(jnp.where(starts, place, 0), axis=1)
 
 
 def _sinusoid(time: Float[Array, "B"], width: int) -> Float[Array, "B D"]:
