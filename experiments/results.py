@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,44 @@ def show_results(folders: Sequence[Path], out: Path | None = None) -> None:
         merged = merge_designs(folders, out.parent / "designs.csv")
         words = f", and {merged:,} designs to {out.parent / 'designs.csv'}" if merged else ""
         console.print(f"table written to {out}{words}", highlight=False, soft_wrap=True)
+
+
+def report(paths: Sequence[Path], *, out: str = "", reference: str = "") -> None:
+    """What ``seqdiff report`` does: a table of the runs, and a page about those that hold designs.
+
+    Args:
+        paths: folders of runs, or folders that hold such.
+        out: the page; by default ``report.html`` in the run's folder, or in the folder that all runs lie in.
+        reference: FASTA of known sequences to compare with; empty for none.
+
+    Raises:
+        InputError: a path holds no finished run, or a file is damaged.
+    """
+    from seqdiff.request.report import build_report
+
+    folders = [folder for path in paths for folder in _runs(path)]
+    if not folders:
+        raise InputError("name one or more folders of runs: seqdiff report RUN ...")
+    show_results(folders)
+    designed = [folder for folder in folders if (folder / "designs.json").is_file()]
+    if not designed:
+        if out or reference:
+            raise InputError("no folder holds designs, so there is no page to write; leave out= and reference= away")
+        return
+    home = designed[0] if len(designed) == 1 else Path(os.path.commonpath([path.resolve() for path in designed]))
+    page = Path(out) if out else home / "report.html"
+    build_report(designed, page, Path(reference) if reference else None)
+    Console().print(f"page written to {page}", highlight=False, soft_wrap=True)
+
+
+def _runs(path: Path) -> list[Path]:
+    """The folder, if it is a run's, or the runs in it."""
+    if (path / "run.json").is_file():
+        return [path]
+    found = sorted(child.parent for child in path.glob("*/run.json"))
+    if not found:
+        raise InputError(f"{path} holds no finished run: there is no run.json in it or in a folder of it")
+    return found
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:

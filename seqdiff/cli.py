@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from seqdiff.core.errors import InputError, SeqdiffError
+from seqdiff.core.errors import InputError, SeqdiffError, unknown_key
 
 _EPILOG = """examples:
   seqdiff design zinc_finger.yaml                     16 designs into outputs/zinc_finger
@@ -129,6 +129,16 @@ def _parser() -> argparse.ArgumentParser:
         "masked_marginal and wild_type_marginal for mutants. Other keys: seed, model, tokens_per_batch.\n",
         ("FILE", Path, "sequences (FASTA, .csv, .tsv) or mutants (.csv, .tsv), plain, gzip or xz"),
     )
+    report = command(
+        "report",
+        _report,
+        "a table of finished runs, and a page about those of 'design'",
+        "  seqdiff report outputs/zinc_finger reference=swissprot.fasta.gz    its page again, beside known sequences\n"
+        "  seqdiff report outputs/zinc_finger outputs/zinc_finger-2           two runs beside each other\n"
+        "  seqdiff report campaign out=campaign/report.html                   every run in a folder\n"
+        "  seqdiff report runs/a runs/b                                       training runs: table only\n",
+    )
+    report.usage = "seqdiff report RUN [RUN ...] [reference=FASTA] [out=PAGE]"
     export = command(
         "export",
         _export,
@@ -233,6 +243,16 @@ def _score(args: Any) -> None:
 
     use_compilation_cache()
     score_file(args.file, ScoreOptions.from_mapping(apply_overrides({}, parse_overrides(args.overrides))))
+
+
+def _report(args: Any) -> None:
+    from seqdiff.experiments.results import report
+
+    runs = [Path(word) for word in args.overrides if "=" not in word]
+    options = dict(word.split("=", 1) for word in args.overrides if "=" in word)
+    if unknown := next((key for key in options if key not in ("reference", "out")), None):
+        raise unknown_key("key", unknown, ("reference", "out"))
+    report(runs, out=options.get("out", ""), reference=options.get("reference", ""))
 
 
 def _export(args: Any) -> None:

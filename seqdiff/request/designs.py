@@ -5,7 +5,8 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from Bio.Seq import Seq
@@ -14,6 +15,11 @@ from Bio.SeqRecord import SeqRecord
 from seqdiff.constraints.base import Constraint, Verdict
 from seqdiff.request.dna import Coding
 from seqdiff.request.spec import DesignSpec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from seqdiff.request.views import Drawing, Reference
 
 
 @dataclass(frozen=True)
@@ -231,6 +237,52 @@ class Designs(Sequence[Design]):
             "designs": designs,
         }
         return json.dumps(document, indent=1, default=str)
+
+    def logo(self, first: int = 1, last: int | None = None) -> "Figure":
+        """Sequence logo; see :func:`seqdiff.request.views.logo`."""
+        from seqdiff.request import views
+
+        return views.logo(self, first, last)
+
+    def order_map(self, most: int = 60) -> "Figure":
+        """When each position was committed; see :func:`seqdiff.request.views.order_map`."""
+        from seqdiff.request import views
+
+        return views.order_map(self, most)
+
+    def entropy_trace(self) -> "Figure":
+        """How sure the model was, call by call; see :func:`seqdiff.request.views.entropy_trace`."""
+        from seqdiff.request import views
+
+        return views.entropy_trace(self)
+
+    def histograms(self, reference: "Reference | str | Path | None" = None) -> "Figure":
+        """Properties, beside a reference set; see :func:`seqdiff.request.views.histograms`."""
+        from seqdiff.request import views
+
+        return views.histograms(self, reference)
+
+    def drawings(self) -> "Drawing":
+        """Rows of residues, graphs or boards as SVG; see :func:`seqdiff.request.views.drawings`."""
+        from seqdiff.request import views
+
+        return views.drawings(self)
+
+    def view3d(self, index: int = 0) -> Any:
+        """A design on its structure, coloured by confidence; see :func:`seqdiff.request.views.view3d`."""
+        from seqdiff.request import views
+
+        return views.view3d(self, index)
+
+    def report(self, out: str | Path, reference: "Reference | str | Path | None" = None) -> None:
+        """Write the report page; see :func:`seqdiff.request.report.page`.
+
+        Raises:
+            InputError: the reference cannot be read, or ``out`` cannot be written.
+        """
+        from seqdiff.request.report import page, write_page
+
+        write_page(page(self, reference), Path(out))
 
     def _repr_html_(self) -> str:
         from seqdiff.request.report import fragment

@@ -1,12 +1,23 @@
-"""A picture of designs: one row of coloured residues each, as SVG (no plotting library needed)."""
+"""Designs as rows of coloured residues, in SVG (no plotting library needed): one picture, or a row for each table cell.
+
+The given residues are underlined and the motifs asked for framed, row by row. Above the rows stand a ruler, the chains'
+names, and a track for each constraint that speaks of particular places.
+"""
 
 import re
+from collections.abc import Iterable
 from html import escape
 
+import numpy as np
+
+from seqdiff.constraints.base import Constraint
 from seqdiff.constraints.pattern import Pattern
+from seqdiff.core.layout import WHOLE, Region
 from seqdiff.request.designs import Design, Designs
 
-CELL, ROW, LEFT, TOP, LEGEND = 8, 18, 110, 40, 890
+CELL, ROW, LEFT, TRACK, LEGEND = 8, 18, 110, 7, 780
+MOST_TRACKS = 12
+MONO = "ui-monospace, Menlo, Consolas, monospace"
 # Background of each residue by chemical class; colours that also differ in lightness, for colour-blind readers.
 CLASSES = {
     "hydrophobic": ("AVILM", "#dbe7f3"),
@@ -17,76 +28,152 @@ CLASSES = {
     "special": ("GP", "#f1ecd9"),
     "cysteine": ("C", "#f2d64b"),
 }
-_COLOUR = {letter: colour for letters, colour in CLASSES.values() for letter in letters}
+MOTIF, GIVEN, PLACE = "#b3261e", "#555", "#2b5c8a"
 
 
 def to_svg(designs: Designs, limit: int = 48) -> str:
-    """The first ``limit`` designs; motifs that were asked for are framed, residues that were given are underlined."""
+    """The first ``limit`` designs, one under the other."""
     shown = designs.designs[:limit]
-    longest = max((len(design.sequence) for design in shown), default=1)
-    width, height = max(LEFT + longest * CELL + 10, LEGEND), TOP + len(shown) * ROW + 34
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="10">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        *_ruler(longest),
-    ]
+    width, top = LEFT + _longest(designs) * CELL + 10, _heading(designs)
+    height = top + len(shown) * ROW + 34
+    parts = [f'<rect width="{max(width, LEGEND)}" height="{height}" fill="white"/>', *_moved(LEFT, 0, _head(designs))]
     for i, design in enumerate(shown):
-        parts += _row(designs, design, TOP + i * ROW)
-    parts += _chains(designs, TOP + len(shown) * ROW)
-    parts += _legend(height - 16)
-    return "\n".join([*parts, "</svg>\n"])
+        y = top + i * ROW
+        parts.append(f'<text x="4" y="{y + 12}" fill="#333">{escape(design.id)}</text>')
+        parts += _moved(LEFT, y, _residues(designs, design))
+    rest = len(designs) - len(shown)
+    if rest:
+        parts.append(f'<text x="4" y="{height - 7}" fill="#777">{rest} more</text>')
+    parts += _moved(LEFT, height - 16, _legend())
+    return _svg(max(width, LEGEND), height, parts)
 
 
-def _ruler(longest: int) -> list[str]:
+def row_svg(designs: Designs, design: Design) -> str:
+    """One design as a picture of its own, ``ROW`` high."""
+    return _svg(len(design.sequence) * CELL + 4, ROW, _residues(designs, design))
+
+
+def head_svg(designs: Designs) -> str:
+    """Ruler, chains and constraint tracks, to stand over rows of :func:`row_svg`."""
+    return _svg(_longest(designs) * CELL + 4, _heading(designs), _head(designs))
+
+
+def legend_svg() -> str:
+    """What the colours and lines mean."""
+    return _svg(LEGEND - LEFT, 14, _moved(0, 2, _legend()))
+
+
+def places(constraint: Constraint, length: int) -> list[tuple[int, int]]:
+    """Stretches (first, last; 1-based) that a constraint speaks of; none where it speaks of the whole design.
+
+    Args:
+        constraint: any; those that name positions have ``letters`` or ``allowed`` by position, ``positions``,
+            ``groups``, ``regions`` or a ``region``.
+        length: of the longest design, where stretches to the end stop.
+    """
+    listed = getattr(constraint, "letters", None) or getattr(constraint, "allowed", None)
+    found: list[Region] = []
+    if isinstance(listed, tuple) and all(isinstance(place, int) for place, _ in listed):
+        found = [Region(place, place) for place, _ in listed]
+    elif positions := getattr(constraint, "positions", ()):
+        found = [Region(place, place) for pair in positions for place in pair]
+    elif groups := getattr(constraint, "groups", ()):
+        found = [region for group in groups for region in group]
+    elif regions := getattr(constraint, "regions", ()):
+        found = list(regions)
+    elif (region := getattr(constraint, "region", WHOLE)) != WHOLE:
+        found = [region]
+    covered = np.zeros(length, bool)
+    for region in found:
+        covered[region.first - 1 : region.last] = True
+    return [] if covered.all() else [(first + 1, last) for first, last in _runs(covered)]
+
+
+def _svg(width: float, height: float, parts: Iterable[str]) -> str:
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+            f'height="{height}" font-family="{MONO}" font-size="10">',
+            *parts,
+            "</svg>\n",
+        ]
+    )
+
+
+def _moved(x: float, y: float, parts: Iterable[str]) -> list[str]:
+    return [f'<g transform="translate({x} {y})">', *parts, "</g>"]
+
+
+def _longest(designs: Designs) -> int:
+    return max((len(design.sequence) for design in designs), default=1)
+
+
+def _tracks(designs: Designs) -> list[tuple[Constraint, list[tuple[int, int]]]]:
+    found = [(constraint, places(constraint, _longest(designs))) for constraint in designs.constraints]
+    return [(constraint, spans) for constraint, spans in found if spans][:MOST_TRACKS]
+
+
+def _heading(designs: Designs) -> int:
+    """Height of what :func:`_head` draws."""
+    chains = 12 if _chains(designs) else 0
+    return 20 + chains + TRACK * len(_tracks(designs))
+
+
+def _head(designs: Designs) -> list[str]:
+    longest = _longest(designs)
     marks = [1, *range(10, longest + 1, 10)]
-    return [
-        f'<text x="{LEFT + (p - 0.5) * CELL}" y="{TOP - 12}" fill="#777" text-anchor="middle">{p}</text>' for p in marks
+    parts = [
+        f'<text x="{(p - 0.5) * CELL + (2 if p == 1 else 0)}" y="11" fill="#777" text-anchor="middle">{p}</text>'
+        for p in marks
     ]
-
-
-def _chains(designs: Designs, bottom: int) -> list[str]:
-    """Names of the chains over their starts, and a line between them, where there are several."""
-    places, parts = designs.spec.places, []
-    if places is None or len(places.chains) == 1:
-        return parts
-    for chain in places.chains:
-        first, _ = places.span(chain)
-        x = LEFT + (first - 1) * CELL
-        parts.append(f'<text x="{x + 1}" y="{TOP - 1}" fill="#333" font-weight="bold">{escape(chain)}</text>')
-        if first > 1:
-            parts.append(f'<line x1="{x}" x2="{x}" y1="{TOP - 9}" y2="{bottom}" stroke="#222" stroke-width="1.2"/>')
+    y = 15
+    for chain, first in _chains(designs):
+        x = (first - 1) * CELL
+        parts.append(f'<text x="{x + 1}" y="{y + 9}" fill="#333" font-weight="bold">{escape(chain)}</text>')
+    y += 12 if _chains(designs) else 0
+    for constraint, spans in _tracks(designs):
+        bars = "".join(
+            f"M{(a - 1) * CELL} {y + 1}h{(b - a + 1) * CELL - 1}v4h-{(b - a + 1) * CELL - 1}z" for a, b in spans
+        )
+        parts.append(
+            f'<path d="{bars}" fill="{PLACE}" fill-opacity=".75"><title>{escape(constraint.describe())}</title></path>'
+        )
+        y += TRACK
     return parts
 
 
-def _row(designs: Designs, design: Design, y: int) -> list[str]:
-    text = design.sequence
-    parts = [f'<text x="4" y="{y + 12}" fill="#333">{escape(design.id)}</text>']
-    for match in re.finditer(r"(.)\1*", "".join(_class_of(letter) for letter in text)):
-        colour = _COLOUR.get(text[match.start()], "#eee")
-        parts.append(_rect(match.start(), match.end(), y, f'fill="{colour}"'))
+def _chains(designs: Designs) -> list[tuple[str, int]]:
+    """Name and first position of each chain, where there are several."""
+    named = designs.spec.places
+    if named is None or len(named.chains) == 1:
+        return []
+    return [(chain, named.span(chain)[0]) for chain in named.chains]
+
+
+def _residues(designs: Designs, design: Design) -> list[str]:
+    text, parts = design.sequence, []
+    for letters, colour in CLASSES.values():
+        spans = _runs(np.array([letter in letters for letter in text], bool))
+        cells = "".join(f"M{a * CELL} 1h{(b - a) * CELL}v15h-{(b - a) * CELL}z" for a, b in spans)
+        parts += [f'<path d="{cells}" fill="{colour}"/>'] if cells else []
     # One place per letter, so that the letters sit in their cells whatever the font.
-    places = " ".join(str(LEFT + i * CELL + 1) for i in range(len(text)))
-    parts.append(f'<text x="{places}" y="{y + 12}" fill="#222">{escape(text)}</text>')
-    for first, last in _given(design):
-        x1, x2 = LEFT + first * CELL, LEFT + last * CELL
-        parts.append(f'<line x1="{x1}" x2="{x2}" y1="{y + 15}" y2="{y + 15}" stroke="#555" stroke-width="1.4"/>')
+    at = " ".join(str(i * CELL + 1) for i in range(len(text)))
+    parts.append(f'<text x="{at}" y="12" fill="#222">{escape(text)}</text>')
+    given = "".join(f"M{a * CELL} 16h{(b - a) * CELL}" for a, b in _runs(np.asarray(design.order) < 0))
+    parts += [f'<path d="{given}" stroke="{GIVEN}" stroke-width="1.4"/>'] if given else []
+    starts = [first for _, first in _chains(designs)][1:]
+    cuts = "".join(f"M{(first - 1) * CELL} 0v{ROW}" for first in starts)
+    parts += [f'<path d="{cuts}" stroke="#222" stroke-width="1.2"/>'] if cuts else []
     for first, last in _motifs(designs, text):
-        parts.append(_rect(first, last, y, 'fill="none" stroke="#b3261e" stroke-width="1.4" rx="2"'))
+        box = f'x="{first * CELL}" y="1" width="{(last - first) * CELL}" height="15"'
+        parts.append(f'<rect {box} fill="none" stroke="{MOTIF}" stroke-width="1.4" rx="2"/>')
     return parts
 
 
-def _rect(first: int, last: int, y: int, style: str) -> str:
-    return f'<rect x="{LEFT + first * CELL}" y="{y + 1}" width="{(last - first) * CELL}" height="15" {style}/>'
-
-
-def _class_of(letter: str) -> str:
-    return next((str(i) for i, (letters, _) in enumerate(CLASSES.values()) if letter in letters), "?")
-
-
-def _given(design: Design) -> list[tuple[int, int]]:
-    flags = "".join("x" if step < 0 else "." for step in design.order)
-    return [match.span() for match in re.finditer("x+", flags)]
+def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
+    """Stretches where ``flags`` [L] hold, 0-based, the end not included."""
+    edges = np.flatnonzero(np.diff(np.r_[False, flags, False].astype(np.int8)))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
 def _motifs(designs: Designs, text: str) -> list[tuple[int, int]]:
@@ -100,14 +187,18 @@ def _motifs(designs: Designs, text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _legend(y: int) -> list[str]:
-    parts, x = [], LEFT
+def _legend() -> list[str]:
+    parts, x = [], 0
     for name, (_, colour) in CLASSES.items():
-        parts.append(f'<rect x="{x}" y="{y}" width="10" height="10" fill="{colour}"/>')
-        parts.append(f'<text x="{x + 14}" y="{y + 9}" fill="#333">{name}</text>')
-        x += 24 + 7 * len(name)
-    parts.append(f'<rect x="{x}" y="{y}" width="10" height="10" fill="none" stroke="#b3261e" stroke-width="1.4"/>')
-    parts.append(f'<text x="{x + 14}" y="{y + 9}" fill="#333">motif asked for</text>')
-    parts.append(f'<line x1="{x + 122}" x2="{x + 134}" y1="{y + 8}" y2="{y + 8}" stroke="#555" stroke-width="1.4"/>')
-    parts.append(f'<text x="{x + 138}" y="{y + 9}" fill="#333">given</text>')
+        parts.append(f'<rect x="{x}" width="10" height="10" fill="{colour}"/>')
+        parts.append(f'<text x="{x + 14}" y="9" fill="#333">{name}</text>')
+        x += 22 + 6 * len(name)
+    marks = (
+        ("motif", f'<rect x="{{x}}" width="10" height="10" fill="none" stroke="{MOTIF}" stroke-width="1.4"/>'),
+        ("given", f'<path d="M{{x}} 8h10" stroke="{GIVEN}" stroke-width="1.4"/>'),
+        ("constrained", f'<rect x="{{x}}" y="3" width="10" height="4" fill="{PLACE}"/>'),
+    )
+    for name, mark in marks:
+        parts += [mark.format(x=x), f'<text x="{x + 14}" y="9" fill="#333">{name}</text>']
+        x += 22 + 6 * len(name)
     return parts

@@ -50,7 +50,7 @@ def test_design_writes_a_folder(tmp_path: Path, model: str, capsys: pytest.Captu
     assert document["designs"][0]["order"][0] == -1
     page = (out / "report.html").read_text()
     assert "5 satisfy every constraint" in page
-    assert page.count("<svg") == 1
+    assert page.count("<svg") == 7
     shown = capsys.readouterr().out
     assert "5 of 5" in shown
     assert "outputs/p" in shown
