@@ -5,6 +5,7 @@ leave out the fusion emitters, which take half of its time.
 """
 
 import os
+import re
 
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
@@ -24,3 +25,38 @@ def _absl_leaves_the_captured_streams_open():
     from absl import logging
 
     logging.get_absl_handler().python_handler.close = lambda: None
+
+
+# Cases of large matrices whose neighbours stay in the default run, and long statistical ones. ``-m slow`` runs them.
+SLOW = re.compile(
+    r"test_graph_metrics.py::test_published_rows\[(sbm|planar)\]"
+    r"|test_graph.py::test_a_class_that_is_not_bridge_addable"
+    r"|test_graph.py::test_approximate_tiers_deviate_little\[(regular|girth)\]"
+    r"|test_graph.py::test_trees_follow_their_weights"
+    r"|test_model_specs.py::test_shipped_specs\[(trastuzumab|coiled_coil_homodimer)"
+    r"|test_model_specs.py::test_goals_about_a_models_own_labels"
+    r"|test_planner_law.py::test_many_reverse_steps_approach_the_law\[(?!Ancestral-absorbing)"
+    r"|test_loop.py::test_designs_depend_on_seed_and_row_only\[(?!EntropyBound\])"
+    r"|test_planners.py::test_only_open_positions_whatever_the_padding\[(?!entropy_bound|random|remdm\]|p2)"
+    r"|test_training.py::test_fine_tuning\[2\]"
+    r"|test_training.py::test_loss_falls\[(?!muon-\{'objective': 'masked')"
+    r"|test_scorer.py::test_a_fitted_scorer"
+    r"|test_speculative.py::test_the_law_is_that_of_one_position_at_a_time\[(own drafts-4|drafter-4)"
+    r"|test_templates.py::test_automaton_check_and_words_agree"
+    r"|test_sums_and_links.py::test_designs_obey\[items1-30"
+    r"|test_goals.py::test_particles_against_enumeration\[(joint-16|independent-8)"
+    r"|test_guidance.py::test_a_(regressor|classifier)_learns"
+    r"|test_target.py::test_options_reach_the_network"
+    r"|test_mpnn.py::test_padding_does_not_matter\[ligand\]"
+    r"|test_dna.py::test_windows_go_to_the_solver"
+    r"|test_quality.py::test_speculation_counts"
+    r"|test_sampling_spec.py::test_designs_with_particles_goals_and_drafts"
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]):
+    """Mark the slow cases."""
+    for item in items:
+        if SLOW.search(item.nodeid):
+            item.add_marker(pytest.mark.slow)
