@@ -153,10 +153,11 @@ def _tiles(designs: Designs) -> list[tuple[str, str]]:
 
 
 def _spec(designs: Designs) -> str:
+    most = "" if designs.guarantee == "exact" else "at most "
     meaning = [
         ("guarantee", GUARANTEES.get(designs.guarantee, designs.guarantee)),
         ("law", str(designs.run.get("law", ""))),
-        ("plain rejection from the model's first proposal would accept", rate(designs.acceptance)),
+        ("plain rejection from the model's first proposal would accept", f"{most}{rate(designs.acceptance)}"),
         ("score", "mean log-probability (nats) of the designed positions when they were committed"),
     ]
     return columns(f"<pre>{escape(designs.spec.to_yaml())}</pre>", facts(meaning))

@@ -45,9 +45,10 @@ def show_designs(console: Console, designs: Designs, problem: Problem, folder: P
     if designs.spec.sampling.particles > 1:
         smallest = min(design.ess for design in designs)
         console.print(f"smallest effective share of the particles on the way: {smallest:.2f}", highlight=False)
+    most = "" if designs.guarantee == "exact" else "at most "
     console.print(
         f"{designs.satisfied} of {len(designs)} designs satisfy every constraint; guarantee: {designs.guarantee}; "
-        f"plain rejection from the model's first proposal would accept {rate(designs.acceptance)}; "
+        f"plain rejection from the model's first proposal would accept {most}{rate(designs.acceptance)}; "
         f"{designs.run['seconds']} s; written to {folder}",
         highlight=False,
         soft_wrap=True,

@@ -77,7 +77,7 @@ def _outcome(designs: Designs) -> dict[str, str]:
         values = [design.recovery if title == "recovery" else design.goals[title] for design in designs]
         if values and None not in values:
             found[title] = f"{np.mean(np.array(values, float)):.4g} ± {np.std(np.array(values, float)):.2g}"
-    found["acceptance"] = rate(designs.acceptance)
+    found["acceptance"] = ("" if designs.guarantee == "exact" else "at most ") + rate(designs.acceptance)
     found["NFE"] = f"{np.mean([design.calls for design in designs]):.4g}" if len(designs) else ""
     if len(designs) > 1:
         compared = diversity(designs)
