@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import yaml
 from hydra import main as hydra_main
@@ -34,6 +35,7 @@ from seqdiff.core.errors import InputError, SeqdiffError, unknown_key
 from seqdiff.experiments import schema
 from seqdiff.experiments.design import SHIPPED
 from seqdiff.experiments.jobs import JOBS
+from seqdiff.experiments.record import add_facts
 
 OPEN = {"design": ("spec", "out"), "bench": ("out",)}
 """Commands whose other keys go below ``set``, with the keys of their own."""
@@ -70,8 +72,9 @@ def run(command: str, words: Sequence[str]) -> int:
             note.write_text(f"{error}\n")
             print(f"{note.stem}: {error}", file=sys.stderr)
         else:
-            if note is not None:
+            if folder is not None and note is not None:
                 note.unlink(missing_ok=True)
+                add_facts(folder, varied=_varied(hydra))
 
     with _argv(f"seqdiff {command}", overrides), _one_line(command), _own_groups(command, words):
         hydra_main(version_base=None, config_path="pkg://seqdiff.experiments.conf", config_name=command)(job)()
@@ -80,6 +83,14 @@ def run(command: str, words: Sequence[str]) -> int:
     if set(_SWEEP) & set(words) and not set(_LOOK) & set(words):
         _summarise(overrides)
     return 0
+
+
+def _varied(hydra: Any) -> dict[str, str]:
+    """What distinguishes the job from the others of its sweep."""
+    fixed = hydra.job.config.override_dirname.exclude_keys
+    found = (word.split("=", 1) for word in hydra.overrides.task if _parse(word).key_or_group not in fixed)
+    values = {re.sub(r"^\+\+(set\.)?", "", key): value.strip("'") for key, value in found}
+    return values | ({"spec": Path(values["spec"]).stem} if "spec" in values else {})
 
 
 def _summarise(overrides: Sequence[str]) -> None:

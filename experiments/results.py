@@ -19,15 +19,15 @@ _NOT_KEYS = ("out", "set")
 
 
 def collect(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """A row per run: its name, the config keys that vary over the runs, its figures.
+    """A row per run: the keys that vary over the runs, its figures, its name.
 
     Raises:
         InputError: a folder holds no finished run, or its files cannot be read.
     """
     runs = [(folder.name, *_read(folder)) for folder in folders]
     keys = list(dict.fromkeys(key for _, config, _ in runs for key in config))
-    varied = [key for key in keys if len({str(config.get(key)) for _, config, _ in runs}) > 1]
-    return [{"run": name} | {key: config.get(key, "") for key in varied} | figures for name, config, figures in runs]
+    differ = [key for key in keys if len({str(config.get(key)) for _, config, _ in runs}) > 1]
+    return [{key: config.get(key, "") for key in differ} | figures | {"run": name} for name, config, figures in runs]
 
 
 def merge_designs(folders: Sequence[Path], out: Path) -> int:
@@ -99,7 +99,7 @@ def _runs(path: Path) -> list[Path]:
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The config with dotted keys, and the figures."""
+    """What was set, with dotted keys, and the figures; of a job of a sweep, what distinguishes it from the others."""
     try:
         facts = json.loads((folder / "run.json").read_text())
         path = folder / "config.yaml"
@@ -109,6 +109,8 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     except (ValueError, yaml.YAMLError):
         raise InputError(f"{folder}: run.json or config.yaml is damaged") from None
     figures = {name: facts[name] for name in FIGURES if name in facts} | facts.get("metrics", {})
+    if "varied" in facts:
+        return facts["varied"], figures
     flat = _flat(config or {}) | ({"seed": facts["seed"]} if "seed" in facts else {})
     return {key: value for key, value in flat.items() if key.split(".")[0] not in _NOT_KEYS}, figures
 

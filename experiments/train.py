@@ -15,6 +15,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -86,19 +87,10 @@ def run(
         dtype: of the weights that are written.
     """
     console = Console(stderr=True, quiet=not is_main())
-    out, options, objective = Path(config.out), config.optimizer, cast(Objective, config.objective)
-    check_objective(config.objective, process)
+    out, objective = Path(config.out), cast(Objective, config.objective)
+    check_objective(objective, process)
     layout = make_layout(config.sharding, config.fsdp)
-    rate = learning_rate(
-        peak=options.rate,
-        steps=config.steps,
-        warmup=options.warmup,
-        decay_fraction=options.decay_fraction,
-        schedule=options.schedule,
-    )
-    optimizer = make_optimizer(
-        options.name, rate, adam_rate=options.adam_rate, weight_decay=options.weight_decay, clip=options.clip
-    )
+    optimizer = _optimizer(config)
     batches, data = _batches(config, denoiser)
     adapt, params, frozen = None, denoiser.params, None
     if lora is not None:
@@ -112,7 +104,7 @@ def run(
         pad=PROTEIN.pad,
         times=(config.min_time, config.max_time),
         objective=objective,
-        ema_decay=options.ema_decay,
+        ema_decay=config.optimizer.ema_decay,
         self_conditioning=denoiser.self_conditioning,
         accumulate=config.accumulate,
         adapt=adapt,
@@ -145,14 +137,26 @@ def run(
     weights = state.average if adapt is None else layout.create(adapt, state.frozen, state.average)
     weights = to_host(weights)
     if is_main():
-        averaged = NetworkDenoiser(
-            denoiser.graphdef, weights, denoiser.config, PROTEIN, process, output_of(objective)
-        )
+        averaged = NetworkDenoiser(denoiser.graphdef, weights, denoiser.config, PROTEIN, process, output_of(objective))
         notes = description | {"steps": int(state.step), "tokens": int(state.step) * config.batch * config.length}
         save_model(out / "model", averaged, notes=notes, dtype=dtype)
         console.print(f"model written to {out / 'model'}")
     wait_for_all("model written")
     return out / "model"
+
+
+def _optimizer(config: FitConfig) -> optax.GradientTransformation:
+    options = config.optimizer
+    rate = learning_rate(
+        peak=options.rate,
+        steps=config.steps,
+        warmup=options.warmup,
+        decay_fraction=options.decay_fraction,
+        schedule=options.schedule,
+    )
+    return make_optimizer(
+        options.name, rate, adam_rate=options.adam_rate, weight_decay=options.weight_decay, clip=options.clip
+    )
 
 
 def _network(denoiser: NetworkDenoiser, config: FitConfig) -> Apply:
@@ -234,7 +238,7 @@ def _start(config: TrainConfig) -> NetworkDenoiser:
     if not config.init_from:
         return init_denoiser(network, PROTEIN, seed=config.seed)
     denoiser = load_model(config.init_from, PROTEIN)
-    if denoiser.config != network:
+    if not isinstance(denoiser, NetworkDenoiser) or denoiser.config != network:
         raise InputError(f"init_from={config.init_from}: its network differs from the config's; set network.* alike")
     return denoiser
 
@@ -260,9 +264,7 @@ class _Reporter:
         if is_main():
             config, plain = self._config, asdict(self._config)
             write_record(self._out, plain)
-            self._writers = make_writers(
-                self._out, tensorboard=config.tensorboard, wandb=config.wandb, config=plain
-            )
+            self._writers = make_writers(self._out, tensorboard=config.tensorboard, wandb=config.wandb, config=plain)
             self._bar.start()
         return self
 

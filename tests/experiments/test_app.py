@@ -44,7 +44,7 @@ def test_every_experiment_is_usable(path: Path, capsys: pytest.CaptureFixture):
     lines = path.read_text().splitlines()
     command, name, needs = re.fullmatch(r"# seqdiff (\w+) experiment=(\w+)(.*)", lines[1]).groups()  # pyright: ignore[reportOptionalMemberAccess]
     assert name == path.stem
-    assert f"| `{name}` | `{lines[1][2:]}` |" in (CONF.parents[1] / "docs" / "experiments.md").read_text()
+    assert f"| `{name}` | `{lines[1][2:]}` |" in (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
     config = composed(command, [f"experiment={name}", *needs.replace('"', "").split()], capsys)
     assert "???" not in yaml.safe_dump(config | config.get("set", {})), "its first line shows all that is missing"
     if command == "design":
