@@ -36,6 +36,7 @@ from seqdiff.experiments import schema
 from seqdiff.experiments.design import SHIPPED
 from seqdiff.experiments.jobs import JOBS
 from seqdiff.experiments.record import add_facts
+from seqdiff.training.interrupt import TrainingInterrupted
 
 OPEN = {"design": ("spec", "out"), "bench": ("out",)}
 """Commands whose other keys go below ``set``, with the keys of their own."""
@@ -64,6 +65,8 @@ def run(command: str, words: Sequence[str]) -> int:
         try:
             with _one_line(command):
                 JOBS[command](config, folder)
+        except TrainingInterrupted as stop:
+            raise KeyboardInterrupt(str(stop)) from None
         except SeqdiffError as error:
             if note is None:
                 failures.append(error)

@@ -98,7 +98,7 @@ def run(
         params = init_adapters(jax.random.key(config.seed), denoiser.params, rank=lora.rank, targets=lora.targets)
         frozen = denoiser.params
     step = make_step(
-        apply=_network(denoiser, config),
+        apply=training_network(denoiser, config),
         process=process,
         optimizer=optimizer,
         pad=PROTEIN.pad,
@@ -159,7 +159,7 @@ def _optimizer(config: FitConfig) -> optax.GradientTransformation:
     )
 
 
-def _network(denoiser: NetworkDenoiser, config: FitConfig) -> Apply:
+def training_network(denoiser: NetworkDenoiser, config: FitConfig) -> Apply:
     """The network as a function of its parameters, which computes and remembers as the config says."""
     from flax import nnx
 
@@ -185,7 +185,14 @@ def _network(denoiser: NetworkDenoiser, config: FitConfig) -> Apply:
 def _batches(config: FitConfig, denoiser: NetworkDenoiser) -> tuple[TokenBatches, dict[str, Any]]:
     """The batches, and what describes the data."""
     data = config.data
-    corpus = open_corpus(data.train, cache=data.cache or None, column=data.column, skip=data.skip)
+    with Console(stderr=True).status("reading the sequences") as status:
+        corpus = open_corpus(
+            data.train,
+            cache=data.cache or None,
+            column=data.column,
+            skip=data.skip,
+            progress=lambda done: status.update(f"indexing the sequences: {done:,}"),
+        )
     batches = make_batches(
         corpus,
         PROTEIN,

@@ -102,6 +102,10 @@ def prufer_to_graph(code: Sequence[int]) -> nx.Graph:
 
     Raises:
         InputError: a number is not a node.
+
+    Example:
+        >>> sorted(prufer_to_graph([3, 3, 3]).edges)
+        [(0, 3), (1, 3), (2, 3), (3, 4)]
     """
     nodes = len(code) + 2
     for place, node in enumerate(code, 1):

@@ -32,7 +32,7 @@ from seqdiff.domains.protein.alphabet import PROTEIN
 
 _LETTERS = frozenset(PROTEIN.letters)
 _NUCLEOTIDES = frozenset("ACGTUN")
-_NUCLEOTIDE_LENGTH = 20
+NUCLEOTIDE_LENGTH = 20
 _REASONS = {
     "X": "an unknown residue",
     "B": "Asp or Asn",
@@ -65,9 +65,9 @@ def read_fasta(path: str | Path) -> list[SeqRecord]:
         InputError: see the module's rules.
     """
     path = Path(path)
-    pairs = list(_pairs(path))
+    pairs = list(read_pairs(path))
     texts = ["".join(text.split()).upper() for _, text in pairs]
-    long = [text for text in texts if len(text) >= _NUCLEOTIDE_LENGTH]
+    long = [text for text in texts if len(text) >= NUCLEOTIDE_LENGTH]
     if long and all(_NUCLEOTIDES.issuperset(text) for text in long):
         raise InputError(f"{path} looks like nucleotides (only A, C, G, T, U, N); translate it to protein first")
     records = []
@@ -81,7 +81,7 @@ def read_fasta(path: str | Path) -> list[SeqRecord]:
                 f"{path}, record {number}: id {name!r} stands at record {numbers[name]} already; rename one"
             )
         numbers[name] = number
-        sequence = _clean(text, f"{path}, record {number} ({name})")
+        sequence = clean_sequence(text, f"{path}, record {number} ({name})")
         records.append(SeqRecord(Seq(sequence), id=name, name=name, description=title))
     return records
 
@@ -104,7 +104,7 @@ def read_one(path: str | Path, name: str | None = None) -> SeqRecord:
     return records[ids.index(name)]
 
 
-def _pairs(path: Path) -> Iterator[tuple[str, str]]:
+def read_pairs(path: Path) -> Iterator[tuple[str, str]]:
     """(title, raw sequence) of every record."""
     try:
         with _open_text(path) as handle:
@@ -141,7 +141,7 @@ def write_fasta(path: str | Path, records: Iterable[SeqRecord]) -> None:
         raise
 
 
-def _clean(text: str, where: str) -> str:
+def clean_sequence(text: str, where: str) -> str:
     """The canonical letters of an upper-case sequence without blanks; ``where`` names the record in messages."""
     sequence = text.removesuffix("*")
     if not sequence:

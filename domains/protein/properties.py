@@ -26,6 +26,10 @@ def properties(sequence: str) -> dict[str, float]:
         (Bjellqvist et al. 1993 pK values; elementary charges); ``gravy`` (mean Kyte-Doolittle hydropathy, 1982);
         ``aromaticity`` (share of F, W, Y; Lobry & Gautier 1994); ``instability_index`` (Guruprasad et al. 1990, above
         40 predicts instability); ``extinction_280nm`` (M^-1 cm^-1 with all cysteines reduced; Pace et al. 1995).
+
+    Example:
+        >>> round(properties("MKTAYIAKQR")["isoelectric_point"], 1)
+        10.3
     """
     analysis = ProteinAnalysis(sequence)
     return {

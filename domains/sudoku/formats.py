@@ -32,6 +32,11 @@ def parse_board(text: str, size: int | None = None, *, where: str = "board") -> 
 
     Raises:
         InputError: see the module's rules.
+
+    Example:
+        >>> board, canvas = parse_board("1... ..3. .2.. ...4")
+        >>> board.size, format_line(board, canvas)
+        (4, '1.....3..2.....4')
     """
     signs = "".join(sign for sign in text.upper() if not sign.isspace() and sign not in RULES)
     sizes = {n * n: n for n in BOXES}

@@ -27,6 +27,7 @@ PROGRAMS: Mapping[str, Program] = {
     "graphs_evaluate": Program(f"{_ABOVE}.graphs.evaluate"),
     "graphs_train": Program(f"{_ABOVE}.graphs.train", "."),
     "inverse_folding": Program(f"{_HERE}.inverse_folding", "rows.json"),
+    "loader": Program(f"{_HERE}.loader", "rows.json"),
     "loop_overhead": Program(f"{_HERE}.loop_overhead", "rows.json"),
     "quality": Program(f"{_HERE}.quality", "rows.json"),
     "specs": Program(f"{_HERE}.specs", "rows.csv"),

@@ -11,14 +11,13 @@ that of the default network, optimiser and batch of ``seqdiff train``, on this m
 import json
 import multiprocessing
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -29,6 +28,7 @@ from rich.table import Table
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.experiments.data import open_corpus
 from seqdiff.experiments.schema import OptimizerConfig, TrainConfig
+from seqdiff.experiments.settings import read_settings, run_main
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import init_denoiser
 from seqdiff.process.noise import Process
@@ -51,11 +51,26 @@ BUCKETS = (128, 256)
 LINE = 60
 
 
-def main(words: list[str]) -> None:
-    options = dict(word.split("=", 1) for word in words)
-    total = int(options.get("records", 2_000_000))
+class Settings(NamedTuple):
+    """What to measure.
+
+    Attributes:
+        folder: where the files go while it runs, 1 GB for 2 million records; empty for the system's.
+        records: of the largest file.
+        out: JSON file to write; empty for none.
+    """
+
+    folder: str = ""
+    records: int = 2_000_000
+    out: str = ""
+
+
+def main(words: Sequence[str]) -> None:
+    """Measure and print."""
+    settings = read_settings(Settings(), words)
+    total = settings.records
     sizes = sorted({total // 20, total // 2, total})
-    folder = Path(tempfile.mkdtemp(prefix="loader-", dir=options["folder"]))
+    folder = Path(tempfile.mkdtemp(prefix="loader-", dir=settings.folder or None))
     try:
         files = generate(folder, sizes)
         rows = [_alone(measure_index, file) | _alone(measure_stream, file) for file in files]
@@ -66,9 +81,9 @@ def main(words: list[str]) -> None:
     console = Console()
     console.print(_sizes_table(rows))
     console.print(_speed_table(layouts, step))
-    if "out" in options:
+    if settings.out:
         found = {"sizes": rows, "layouts": layouts, "step": step}
-        Path(options["out"]).write_text(json.dumps(found, indent=1) + "\n")
+        Path(settings.out).write_text(json.dumps(found, indent=1) + "\n")
 
 
 def generate(folder: Path, sizes: list[int], seed: int = 0) -> list[Path]:
@@ -217,4 +232,4 @@ def _speed_table(layouts: dict[str, dict[str, float]], step: dict[str, Any]) -> 
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run_main(main)

@@ -17,7 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -149,7 +149,7 @@ def checked(path: Path, column: str, skip: bool) -> Iterator[tuple[Record, bytes
     suspect = f"{path} looks like nucleotides (only A, C, G, T, U, N); translate it to protein first"
     for number, record in enumerate(records(path, column), 1):
         text = record.text.translate(_UPPER, BLANKS)
-        if only_nucleotides and len(text) >= fasta._NUCLEOTIDE_LENGTH:
+        if only_nucleotides and len(text) >= fasta.NUCLEOTIDE_LENGTH:
             long, only_nucleotides = True, not text.translate(None, _NUCLEOTIDES)
         if record.name == "":
             raise InputError(f"{path}, record {number}: no id after '>'; give every record an id")
@@ -162,7 +162,7 @@ def checked(path: Path, column: str, skip: bool) -> Iterator[tuple[Record, bytes
             raise InputError(suspect)
         else:
             where = f"{path}, record {number}" + (f" ({record.name})" if record.name else "")
-            fasta._clean(text.decode(errors="replace"), where)
+            fasta.clean_sequence(text.decode(errors="replace"), where)
     if long and only_nucleotides:
         raise InputError(suspect)
 
@@ -170,24 +170,41 @@ def checked(path: Path, column: str, skip: bool) -> Iterator[tuple[Record, bytes
 def _sort_by_length(records: Path, ranks: Path) -> np.ndarray:
     """Write the numbers of the records in order of length, and return how many there are of each length.
 
-    A counting sort over blocks of rows, stable: records of one length stay in the order of the files.
+    A counting sort over blocks of rows, stable: records of one length stay in the order of the files. Blocks are read
+    and runs of one length written at their places; mapped files would count as memory of the process.
     """
-    sizes = np.load(records, mmap_mode="r")["size"]
-    blocks = [slice(start, start + _BLOCK) for start in range(0, len(sizes), _BLOCK)]
-    longest = int(max(np.max(sizes[block]) for block in blocks))
-    counts = np.zeros(longest + 1, np.int64)
-    for block in blocks:
-        counts += np.bincount(sizes[block], minlength=longest + 1)
-    following = np.cumsum(counts) - counts
-    order = np.lib.format.open_memmap(ranks, "w+", dtype="<u4", shape=(len(sizes),))
-    for block in blocks:
-        local = np.argsort(sizes[block], kind="stable")
-        ordered = sizes[block][local]
-        among_equals = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
-        order[following[ordered] + among_equals] = block.start + local
-        following += np.bincount(ordered, minlength=longest + 1)
-    order.flush()
+    counts = np.zeros(1, np.int64)
+    for sizes in _blocks_of_sizes(records):
+        found = np.bincount(sizes, minlength=len(counts))
+        found[: len(counts)] += counts
+        counts = found
+    following, start = np.cumsum(counts) - counts, 0
+    with open(ranks, "wb") as file:
+        _write_header(file, np.dtype("<u4"), int(counts.sum()))
+        file.flush()
+        header = file.tell()
+        for sizes in _blocks_of_sizes(records):
+            order = np.argsort(sizes, kind="stable")
+            lengths, firsts = np.unique(sizes[order], return_index=True)
+            for length, run in zip(lengths.tolist(), np.split(order + start, firsts[1:]), strict=True):
+                os.pwrite(file.fileno(), run.astype("<u4").tobytes(), header + 4 * int(following[length]))
+                following[length] += len(run)
+            start += len(sizes)
     return counts
+
+
+def _blocks_of_sizes(records: Path) -> Iterator[np.ndarray]:
+    """The column ``size`` of ``records.npy``, a block of rows at a time."""
+    with open(records, "rb") as file:
+        np.lib.format.read_magic(file)
+        np.lib.format.read_array_header_1_0(file)
+        while len(rows := np.fromfile(file, ROW, _BLOCK)):
+            yield rows["size"]
+
+
+def _write_header(file: IO[bytes], dtype: np.dtype, total: int) -> None:
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (total,)}
+    np.lib.format.write_array_header_1_0(file, header)
 
 
 @contextlib.contextmanager
@@ -195,10 +212,6 @@ def _growing(path: Path) -> Iterator[Callable[[tuple[int, int, int, int]], None]
     """Append rows to an ``.npy`` file whose length is not known before: numpy's header leaves room to grow."""
     waiting: list[tuple[int, int, int, int]] = []
     total = 0
-
-    def write_header() -> None:
-        header = {"descr": np.lib.format.dtype_to_descr(ROW), "fortran_order": False, "shape": (total,)}
-        np.lib.format.write_array_header_1_0(file, header)
 
     def append(row: tuple[int, int, int, int]) -> None:
         waiting.append(row)
@@ -212,8 +225,8 @@ def _growing(path: Path) -> Iterator[Callable[[tuple[int, int, int, int]], None]
         waiting.clear()
 
     with open(path, "wb") as file:
-        write_header()
+        _write_header(file, ROW, 0)
         yield append
         flush()
         file.seek(0)
-        write_header()
+        _write_header(file, ROW, total)

@@ -58,7 +58,7 @@ def records(path: Path, column: str) -> Iterator[Record]:
         elif in_place(path):
             yield from _fasta(path)
         else:
-            for title, text in fasta._pairs(path):
+            for title, text in fasta.read_pairs(path):
                 yield Record(_id(title), text.encode())
     except UnicodeDecodeError:
         raise InputError(f"{path} is not a text file") from None
@@ -68,7 +68,7 @@ def records(path: Path, column: str) -> Iterator[Record]:
 
 def _fasta(path: Path) -> Iterator[Record]:
     """Records of a plain FASTA file with the span of each sequence."""
-    next(fasta._pairs(path))  # refuses empty files, other formats and text before the first record
+    next(fasta.read_pairs(path))  # refuses empty files, other formats and text before the first record
     with open(path, "rb") as file:
         title, lines, start, offset = b"", [], -1, 0
         for line in file:
