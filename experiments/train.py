@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from seqdiff.core.errors import InputError, unknown_key
 from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.experiments.data import open_corpus
-from seqdiff.experiments.record import write_record
+from seqdiff.experiments.record import add_facts, write_record
 from seqdiff.experiments.schema import FinetuneConfig, FitConfig, LoraConfig, TrainConfig
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import NetworkDenoiser, init_denoiser
@@ -185,9 +185,12 @@ def training_network(denoiser: NetworkDenoiser, config: FitConfig) -> Apply:
 def _batches(config: FitConfig, denoiser: NetworkDenoiser) -> tuple[TokenBatches, dict[str, Any]]:
     """The batches, and what describes the data."""
     data = config.data
+    files = data.train if isinstance(data.train, list) else [data.train]
+    if not all(isinstance(file, str) and file for file in files):
+        raise InputError(f"data.train={data.train!r} is neither a file name nor a list of file names")
     with Console(stderr=True).status("reading the sequences") as status:
         corpus = open_corpus(
-            data.train,
+            files,
             cache=data.cache or None,
             column=data.column,
             skip=data.skip,
@@ -257,6 +260,7 @@ class _Reporter:
         self._out, self._config = out, config
         self._started = time.perf_counter()
         self._writers: list[Writer] = []
+        self._last: dict[str, float] = {}
         self._bar = Progress(
             TextColumn("training"),
             BarColumn(),
@@ -279,9 +283,12 @@ class _Reporter:
         self._bar.stop()
         for writer in self._writers:
             writer.close()
+        if is_main() and self._last:
+            add_facts(self._out, metrics={name: self._last[name] for name in ("step", "loss", "cross_entropy")})
 
     def __call__(self, summary: dict[str, float]) -> None:
         record = summary | {"seconds": round(time.perf_counter() - self._started, 3)}
+        self._last = record
         for writer in self._writers:
             writer.write(record)
         self._bar.update(self._task, completed=summary["step"], loss=summary["loss"], rate=summary["tokens_per_second"])

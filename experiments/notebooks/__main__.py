@@ -2,8 +2,8 @@
 
     python -m seqdiff.experiments.notebooks
 
-A notebook is reviewed as text, ``NAME.py`` in jupytext's percent format, and opened as ``NAME.ipynb``, which holds the same cells
-without outputs. Cells are named by their place, so that the same text gives the same file.
+A notebook is reviewed as text, ``NAME.py`` in jupytext's percent format, and opened as ``NAME.ipynb``, which holds the
+same cells without outputs. Cells are named by their place, so that the same text gives the same file.
 """
 
 from pathlib import Path

@@ -42,7 +42,8 @@ inpainted = seqdiff.design(
 inpainted
 
 # %% [markdown]
-# The logo shows the kept stretch at full height. In the map of commitment it is grey: nothing was designed there.
+# The logo shows the kept stretch at full height. In the map of commitment it is grey: nothing was designed there. (The
+# column *charge at pH 7* uses pK values and free ends; the constraint counts K and R minus D and E.)
 
 # %%
 inpainted.logo()

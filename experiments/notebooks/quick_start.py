@@ -78,7 +78,14 @@ print(f"guarantee: {designs.guarantee}")
 
 # %%
 try:
-    seqdiff.design(length=20, constraints=[{"pattern": {"regex": "RGD", "at_least": 3}}, {"charge": {"max": -8}}, {"count": {"letters": "DE", "max": 4}}])
+    seqdiff.design(
+        length=20,
+        constraints=[
+            {"pattern": {"regex": "RGD"}},
+            {"charge": {"max": -8}},
+            {"count": {"letters": "DE", "max": 4}},
+        ],
+    )
 except seqdiff.core.errors.InputError as error:
     refusal = str(error)
 print(refusal)

@@ -19,7 +19,7 @@ import numpy as np
 import seqdiff
 
 rules = [{"forbid": {"letters": "C"}}, {"pattern": {"prosite": "N-{P}-[ST]", "exactly": 0}}, {"run": {"max": 3}}]
-ordinary = seqdiff.design(length=40, n=12, constraints=rules, sampling={"planner": "random", "steps": 8})
+ordinary = seqdiff.design(length=40, n=10, constraints=rules, sampling={"planner": "random", "steps": 8})
 
 # %% [markdown]
 # ## A property near a value
@@ -29,10 +29,10 @@ ordinary = seqdiff.design(length=40, n=12, constraints=rules, sampling={"planner
 # %%
 aimed = seqdiff.design(
     length=40,
-    n=12,
+    n=10,
     constraints=rules,
     goals=[{"property": "isoelectric_point", "target": 6.0, "width": 0.5}],
-    sampling={"planner": "random", "steps": 8, "particles": 8, "batch": 96},
+    sampling={"planner": "random", "steps": 8, "particles": 8, "batch": 80},
 )
 aimed
 
@@ -97,7 +97,8 @@ amphipathic
 # %%
 random = np.random.default_rng(0)
 shuffled = ["".join(random.permutation(list(text))) for text in amphipathic.sequences for _ in range(50)]
-print(f"hydrophobic moment {np.mean(moments(amphipathic.sequences)):.2f}, of the same residues shuffled {np.mean(moments(shuffled)):.2f}")
+reached, by_chance = np.mean(moments(amphipathic.sequences)), np.mean(moments(shuffled))
+print(f"hydrophobic moment {reached:.2f}, of the same residues shuffled {by_chance:.2f}")
 
 # %% [markdown]
 # A goal is no place for a rule: a huge weight wastes particles on what a constraint would keep for nothing. Weights are in nats: of two otherwise
@@ -107,5 +108,5 @@ print(f"hydrophobic moment {np.mean(moments(amphipathic.sequences)):.2f}, of the
 
 # %%
 assert miss(aimed) < 0.5 * miss(ordinary)
-assert np.mean(moments(amphipathic.sequences)) > 1.3 * np.mean(moments(shuffled))
+assert reached > 1.3 * by_chance
 assert all(designs.satisfied == len(designs) for designs in (ordinary, aimed, amphipathic))

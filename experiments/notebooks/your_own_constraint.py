@@ -117,7 +117,10 @@ designs
 free = seqdiff.design(
     length=50,
     n=8,
-    constraints=[{"count": {"letters": "hydrophobic", "percent": [40, 60]}}, {"pattern": {"prosite": "N-{P}-[ST]", "exactly": 0}}],
+    constraints=[
+        {"count": {"letters": "hydrophobic", "percent": [40, 60]}},
+        {"pattern": {"prosite": "N-{P}-[ST]", "exactly": 0}},
+    ],
     sampling={"planner": "random", "steps": 10},
 )
 rule = NoStickyWindow(width=5, max=3)

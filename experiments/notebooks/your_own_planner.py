@@ -54,7 +54,8 @@ class Outwards(BasePlanner):
         settled = view.tokens < process.mask  # letters come before MASK; PAD after it
         distance = jnp.min(jnp.where(settled[:, None, :], apart[None], place.size), axis=2)
         nearest = rank(distance.astype(jnp.float32), keys, view.open) < view.quota[:, None]
-        return Moves(nearest & ((distance <= self.leap) | ~jnp.any(settled, axis=1)[:, None])), state
+        within = (distance <= self.leap) | ~jnp.any(settled, axis=1)[:, None]  # nothing settled yet: anywhere
+        return Moves(nearest & within), state
 
 
 # %% [markdown]

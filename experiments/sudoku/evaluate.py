@@ -53,6 +53,8 @@ PLANNERS: dict[str, tuple[BasePlanner, int]] = {
 """Planner and most denoiser calls, by name."""
 GENERATED = (34, 28, 24)
 """Numbers of clues of the puzzles made here; the last is what is wanted, some orders of removal stop earlier."""
+MADE = 200
+"""Most puzzles that are made for a stratum; making one takes up to a second."""
 RATINGS = (0.0, 2.0, 4.0, 6.0, 10.0)
 """Upper ends of the rating bands."""
 COLUMNS: tuple[str, ...] = ("stratum", "clues", "planner", "singles", "n", "valid", "exact", "low", "high")
@@ -217,7 +219,7 @@ def strata(settings: Settings, board: Board) -> dict[str, Puzzles]:
     for clues in GENERATED:
         name = f"generated {clues} clues"
         if name.startswith(wanted):
-            found[name] = generated(board, clues, settings.n, settings.seed)
+            found[name] = generated(board, clues, min(settings.n, MADE), settings.seed)
     chosen = {name: puzzles for name, puzzles in found.items() if name.startswith(wanted)}
     if not chosen:
         raise unknown_key("stratum", settings.strata, {*found, *(f"generated {clues} clues" for clues in GENERATED)})

@@ -10,14 +10,29 @@ import jax
 import optax
 from optax.contrib import MuonDimensionNumbers, muon
 
-from seqdiff.core.errors import InputError
+from seqdiff.core.errors import InputError, unknown_key
+
+SCHEDULES = ("stable", "cosine")
 
 
-def learning_rate(*, peak: float, steps: int, warmup: int, decay_fraction: float) -> optax.Schedule:
-    """Linear warm-up, constant, then linear decay to zero over the last ``decay_fraction`` of the steps.
+def learning_rate(
+    *, peak: float, steps: int, warmup: int, decay_fraction: float, schedule: str = "stable"
+) -> optax.Schedule:
+    """Linear warm-up to ``peak`` over ``warmup`` steps, then one of two ways down to zero at ``steps``.
 
-    A run can be prolonged by raising ``steps`` before its decay begins (warmup-stable-decay, Hu et al. 2024).
+    ``stable`` stays at the peak and falls linearly over the last ``decay_fraction`` of the steps. A run can be
+    prolonged by raising ``steps`` before its decay begins (warmup-stable-decay, Hu et al. 2024). ``cosine`` falls along
+    half a cosine from the end of the warm-up (Loshchilov & Hutter 2017); all of it depends on ``steps``.
+
+    Raises:
+        InputError: no such schedule, or a warm-up longer than a cosine run.
     """
+    if schedule not in SCHEDULES:
+        raise unknown_key("optimizer.schedule", schedule, SCHEDULES)
+    if schedule == "cosine":
+        if warmup >= steps:
+            raise InputError(f"optimizer.warmup={warmup} leaves none of the {steps} steps to schedule=cosine")
+        return optax.warmup_cosine_decay_schedule(0.0, peak, warmup, steps)
     decay = max(1, round(steps * decay_fraction))
     stable = max(0, steps - warmup - decay)
     return optax.join_schedules(

@@ -13,7 +13,7 @@ from seqdiff.core.errors import InputError
 from seqdiff.process.losses import OBJECTIVES, Objective, check_objective
 from seqdiff.process.noise import Process
 from seqdiff.process.schedules import SCHEDULES
-from seqdiff.training.step import StepInfo, corrupt, init_state, loss_fn, make_step
+from seqdiff.training.step import Loss, StepInfo, corrupt, init_state, make_step
 
 pytestmark = pytest.mark.filterwarnings("ignore:optax.global_norm:DeprecationWarning")
 V, PAD = 5, 6
@@ -29,6 +29,11 @@ def apply(params: Any, tokens: jax.Array, attend: jax.Array, time: jax.Array, pr
 
 def start() -> dict[str, jax.Array]:
     return {"seen": jnp.zeros((V + 1, V)), "bias": jnp.zeros((1, 1, V))}
+
+
+def loss_of(loss: Loss, params: Any, key: jax.Array, tokens: jax.Array) -> jax.Array:
+    draw = loss.draw(key, tokens)
+    return loss.total(loss.parts(params, draw)) / loss.count(draw)
 
 
 def cases() -> list[tuple[Objective, float]]:
@@ -94,7 +99,7 @@ def test_the_network_is_told_the_noise_level(schedule: str, uniform: float):
 
     @jax.jit
     def run(params: Any) -> tuple[jax.Array, jax.Array]:
-        loss_fn(params, jax.random.key(3), tokens, **options)
+        loss_of(Loss(**options), params, jax.random.key(3), tokens)
         return told[0]
 
     noisy, level = map(np.asarray, run(start()))
@@ -130,9 +135,9 @@ def test_any_order_is_the_bound_in_expectation():
     params = start() | {"bias": jnp.asarray([[[0.5, 0.1, -0.3, 0.0, 0.2]]])}
     means = []
     for objective in ("bound", "any_order"):
-        loss = partial(loss_fn, apply=apply, process=Process(mask=V), pad=PAD, times=(1e-3, 1.0), objective=objective)
+        loss = Loss(apply=apply, process=Process(mask=V), pad=PAD, times=(1e-3, 1.0), objective=objective)
         keys = jax.random.split(jax.random.key(2), 300)
-        values = np.asarray(jax.jit(jax.vmap(lambda key, loss=loss: loss(params, key, PADDED)[0]))(keys))
+        values = np.asarray(jax.jit(jax.vmap(lambda key, loss=loss: loss_of(loss, params, key, PADDED)))(keys))
         means.append((values.mean(), values.std() / np.sqrt(300)))
     (bound, error), (counted, counted_error) = means
     # Five standard errors; the range of times leaves out a thousandth.
@@ -150,11 +155,11 @@ def test_self_conditioning_takes_two_passes_and_one_gradient():
     params = start() | {"previous": jnp.eye(V)}
     options = {"process": Process(mask=V, uniform=1.0), "pad": PAD, "times": (0.1, 1.0), "objective": "bound"}
     key = jax.random.key(5)
+    conditioned = Loss(apply=network, self_conditioning=True, **options)
 
     @jax.jit
     def run(params: Any) -> tuple[jax.Array, list[jax.Array]]:
-        value, _ = loss_fn(params, jax.random.clone(key), PADDED, apply=network, self_conditioning=True, **options)
-        return value, list(seen)
+        return loss_of(conditioned, params, jax.random.clone(key), PADDED), list(seen)
 
     value, (first, second) = jax.tree.map(np.asarray, run(params))
     assert not first.any()
@@ -169,15 +174,15 @@ def test_self_conditioning_takes_two_passes_and_one_gradient():
         def fixed(params: Any, tokens: jax.Array, attend: jax.Array, time: jax.Array, previous: Any) -> jax.Array:
             return apply(params, tokens, attend, time, None) + jnp.asarray(second) @ params["previous"]
 
-        return loss_fn(params, jax.random.clone(key), PADDED, apply=fixed, **options)[0]
+        return loss_of(Loss(apply=fixed, **options), params, jax.random.clone(key), PADDED)
 
-    def conditioned(params: Any) -> jax.Array:
-        return loss_fn(params, jax.random.clone(key), PADDED, apply=network, self_conditioning=True, **options)[0]
+    def passes(params: Any) -> jax.Array:
+        return loss_of(conditioned, params, jax.random.clone(key), PADDED)
 
     assert float(jax.jit(held)(params)) == pytest.approx(float(value), rel=1e-5)
     jax.tree.map(
         partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-6),
-        jax.jit(jax.grad(conditioned))(params),
+        jax.jit(jax.grad(passes))(params),
         jax.jit(jax.grad(held))(params),
     )
 
