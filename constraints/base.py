@@ -74,6 +74,14 @@ def parse_constraint(item: object, alphabet: Alphabet) -> Constraint:
 
     Raises:
         InputError: not a one-key mapping, an unknown name or key, or a value that cannot be used.
+
+    Example:
+        >>> from seqdiff.domains.protein.alphabet import PROTEIN
+        >>> rule = parse_constraint({"count": {"letters": "C", "exactly": 2}}, PROTEIN)
+        >>> rule.describe()
+        'count C exactly 2'
+        >>> rule.holds("MCKLC")
+        Verdict(ok=True, reason='2 found')
     """
     if not isinstance(item, Mapping) or len(item) != 1:
         raise InputError(

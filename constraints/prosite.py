@@ -18,6 +18,11 @@ def prosite_to_regex(pattern: str, alphabet: Alphabet) -> str:
 
     Raises:
         InputError: an element that the syntax does not know, or a letter outside the alphabet; the message names it.
+
+    Example:
+        >>> from seqdiff.domains.protein.alphabet import PROTEIN
+        >>> prosite_to_regex("C-x(2,4)-C-{P}-[ST]>", PROTEIN)
+        'C.{2,4}C[^P][ST]$'
     """
     text = pattern.strip().removesuffix(".")
     start, end = text.startswith("<"), text.endswith(">") and not text.endswith("[>")

@@ -1,4 +1,7 @@
-"""Docstrings for the site: reStructuredText roles become code, ``::`` before a literal block becomes ``:``."""
+"""Docstrings for the site: reStructuredText roles become code, ``::`` before a literal block becomes ``:``.
+
+``Example:`` becomes the section ``Examples:``, which is shown as code.
+"""
 
 import re
 from typing import Any
@@ -16,4 +19,5 @@ class PlainRoles(griffe.Extension):
         del kwargs
         if obj.docstring is not None:
             text = ROLE.sub(r"`\1`", obj.docstring.value)
+            text = re.sub(r"^( *)Example:$", r"\1Examples:", text, flags=re.MULTILINE)
             obj.docstring.value = re.sub(r"::$", ":", text, flags=re.MULTILINE)

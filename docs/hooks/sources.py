@@ -1,8 +1,8 @@
 """Links that leave ``docs/`` work on the site as they do in the repository: their targets become pages of the site.
 
-A page links to a file of the repository by its relative path (``../constraints/panels.yaml``). For every such target the
-site gets a page ``source/<path>.md`` that shows the file, and the link is pointed there. Folders get a list of their
-files, Markdown is shown as Markdown. A link whose target does not exist is a warning, so a strict build fails.
+A page links to a file of the repository by its relative path (``../constraints/panels.yaml``). For every such target
+the site gets a page ``source/<path>.md`` that shows the file, and the link is pointed there. Folders get a list of
+their files, Markdown is shown as Markdown. A link whose target does not exist is a warning, so a strict build fails.
 """
 
 import logging
@@ -27,7 +27,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     waiting = [
         target
         for file in files.documentation_pages()
-        for target in _outside(Path(file.abs_src_path).read_text(), f"{docs.name}/{file.src_uri}", docs.name)
+        for target in _outside(file.content_string, f"{docs.name}/{file.src_uri}", docs.name)
     ]
     done: set[str] = set()
     while waiting:

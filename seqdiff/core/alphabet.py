@@ -98,6 +98,10 @@ class Alphabet:
 
         Raises:
             InputError: a character is not a letter; the message names it and its 1-based place.
+
+        Example:
+            >>> Alphabet("DNA", "ACGT").encode("GATC").tolist()
+            [2, 0, 3, 1]
         """
         index = {letter: i for i, letter in enumerate(self.letters)}
         try:
@@ -123,6 +127,10 @@ class Alphabet:
 
         Raises:
             InputError: ``text`` is neither.
+
+        Example:
+            >>> Alphabet("DNA", "ACGT", groups={"strong": "CG"}).letter_set("strong")
+            'CG'
         """
         if text in ("True", "False"):
             raise InputError('YAML reads NO, ON, Y and the like as true or false; put letters in quotes, such as "NO"')

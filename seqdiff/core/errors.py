@@ -41,6 +41,10 @@ def unknown_key(what: str, key: object, known: Iterable[str]) -> InputError:
         what: what kind of name it is, such as ``"constraint"``.
         key: the name that came.
         known: the names that are valid.
+
+    Example:
+        >>> print(unknown_key("constraint", "patern", ["pattern", "count"]))
+        unknown constraint 'patern'; did you mean 'pattern'?
     """
     known = sorted(known)
     near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.5)

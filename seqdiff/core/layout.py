@@ -81,6 +81,10 @@ def parse_regions(value: object) -> tuple[Region, ...]:
 
     Raises:
         InputError: not of that form.
+
+    Example:
+        >>> [str(region) for region in parse_regions("1,3,5-9,46-")]
+        ['1', '3', '5-9', '46-end']
     """
     if isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(region for part in value for region in parse_regions(part))
@@ -88,7 +92,12 @@ def parse_regions(value: object) -> tuple[Region, ...]:
 
 
 def format_positions(positions: Iterable[int]) -> str:
-    """Positions as compact ranges: ``1,3,5-9``."""
+    """Positions as compact ranges: ``1,3,5-9``.
+
+    Example:
+        >>> format_positions([9, 1, 3, 5, 6, 7, 8])
+        '1,3,5-9'
+    """
     ranges: list[list[int]] = []
     for position in sorted(positions):
         if ranges and position == ranges[-1][1] + 1:

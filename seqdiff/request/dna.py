@@ -136,7 +136,9 @@ def backtranslate(
             minimal set of rules that clash for this protein.
 
     Example:
-        >>> backtranslate("MKTAYIAKQR", {"host": "e_coli", "avoid": ["BsaI"], "gc": [40, 60]}).dna
+        >>> coding = backtranslate("MKTAYIAKQR", {"host": "e_coli", "avoid": ["BsaI"], "gc": [40, 60]})
+        >>> len(coding.dna), all(verdict.ok for verdict in coding.verdicts.values())
+        (33, True)
     """
     rules = rules if isinstance(rules, DnaRules) else DnaRules.from_mapping(rules or {})
     if not protein:

@@ -49,7 +49,13 @@ def design(spec: DesignSpec | Mapping[str, Any] | str | Path | None = None, /, *
             model runs.
 
     Example:
-        >>> designs = seqdiff.design(length=60, n=4, constraints=[{"forbid": {"letters": "C"}}])
+        >>> import seqdiff
+        >>> rules = [{"forbid": {"letters": "C"}}, {"pattern": {"regex": "RGD"}}]
+        >>> designs = seqdiff.design(length=16, n=2, constraints=rules, sampling={"steps": 2})
+        >>> designs
+        Designs(2 designs, 2 satisfy all 2 constraints, guarantee 'exact')
+        >>> ["RGD" in sequence for sequence in designs.sequences]
+        [True, True]
     """
     model = keys["model"] if callable(keys.get("model")) else None
     if model is not None:
@@ -126,6 +132,11 @@ def load(name_or_path: str | Path) -> Denoiser:
 
     Raises:
         InputError: it is not on this machine; the message says how to get it.
+
+    Example:
+        >>> denoiser = load("protein-small")
+        >>> denoiser.alphabet.letters
+        'ACDEFGHIKLMNPQRSTVWY'
     """
     return load_model(name_or_path, PROTEIN)
 

@@ -183,6 +183,11 @@ class DesignSpec:
 
         Raises:
             InputError: an unknown key, or a value that cannot be used; names the key.
+
+        Example:
+            >>> spec = DesignSpec.from_mapping({"length": [90, 110], "constraints": [{"run": {"max": 3}}]})
+            >>> spec.length, spec.n, [rule.describe() for rule in spec.constraints]
+            ((90, 110), 16, ['run of one letter at most 3'])
         """
         name = mapping.get("domain", "protein") if isinstance(mapping, Mapping) else "protein"
         domain = domain_named(name)
