@@ -50,7 +50,7 @@ SLOW = re.compile(
     r"|test_mpnn.py::test_padding_does_not_matter\[ligand\]"
     r"|test_dna.py::test_windows_go_to_the_solver"
     r"|test_quality.py::test_speculation_counts"
-    r"|test_pages.py::test_(tutorial|site_builds)"  # .ci/run names them
+    r"|(test_pages.py::test_tutorial|test_site.py::test_the_site_builds)"  # .ci/run names them
     r"|test_sampling_spec.py::test_designs_with_particles_goals_and_drafts"
 )
 
