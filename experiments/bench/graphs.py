@@ -3,9 +3,9 @@
     python -m seqdiff.experiments.bench.graphs n=1000
 
 For each set of constraints: the route; how many of ``n`` graphs on eight nodes, drawn under equal odds for every
-pair, pass the check by networkx; seconds for 100 of them after compilation; and on five nodes (six where five allow none) the total variation
-between the isomorphism classes of ``n`` draws and the uniform law over labelled graphs that obey (by enumeration of
-all of them), beside what as many exact draws would show.
+pair, pass the check by networkx; seconds for 100 of them after compilation; and on five nodes (six where five allow
+none) the total variation between the isomorphism classes of ``n`` draws and the uniform law over labelled graphs that
+obey (by enumeration of all of them), beside what as many exact draws would show.
 """
 
 import itertools

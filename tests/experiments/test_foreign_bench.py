@@ -1,10 +1,13 @@
 """Options, rules and statistics of the benchmarks of published models; no weights."""
 
+import re
+
 import numpy as np
 import pytest
 
 from seqdiff.core.errors import InputError
 from seqdiff.experiments.bench import antibody, foreign_speed, inverse_folding
+from seqdiff.experiments.settings import run_main
 
 
 def test_options_keep_their_defaults() -> None:
@@ -74,9 +77,12 @@ def test_missing_files_are_named(tmp_path) -> None:
         (foreign_speed.main, ["memory", "lengths=100,long"]),
     ],
 )
-def test_user_mistakes_end_with_one_line(main, words: list[str]) -> None:
-    with pytest.raises(SystemExit, match=r"^error: [^\n]*$"):
-        main(words)
+def test_user_mistakes_end_with_one_line(main, words: list[str], monkeypatch, capsys) -> None:
+    monkeypatch.setattr("sys.argv", ["program", *words])
+    with pytest.raises(SystemExit) as stop:
+        run_main(main)
+    assert stop.value.code == 2
+    assert re.fullmatch(r"error: [^\n]*\n", capsys.readouterr().err)
 
 
 def test_helix_has_the_rise_and_hydrogen_bonds_of_one() -> None:
