@@ -107,6 +107,9 @@ print(
 for text in designs.sequences:
     chain, partner = text[:length], text[length:]
     charge = sum(chain.count(letter) for letter in "KR") - sum(chain.count(letter) for letter in "DE")
-    assert chain == partner and chain[17] == "W" and "C" not in chain and abs(charge) <= 2
+    assert chain == partner
+    assert chain[17] == "W"
+    assert "C" not in chain
+    assert abs(charge) <= 2
 assert designs.satisfied == len(designs) == 8
 assert hydrophobic[:, inner].mean() > hydrophobic[:, ~inner].mean()

@@ -111,5 +111,7 @@ digits = set(range(1, 10))
 for array in boards.objects:  # 9 x 9 arrays of digits
     boxes = array.reshape(3, 3, 3, 3).swapaxes(1, 2).reshape(9, 9)
     assert all(set(unit.tolist()) == digits for unit in (*array, *array.T, *boxes))
-assert good == len(designs) == 12 and boards.satisfied == len(boards) == 8
-assert good_alone < len(alone) and filled.valid.sum() < 8
+assert good == len(designs) == 12
+assert boards.satisfied == len(boards) == 8
+assert good_alone < len(alone)
+assert filled.valid.sum() < 8

@@ -113,5 +113,6 @@ assert all(sequence[19:45] == ubiquitin[19:45] for sequence in inpainted.sequenc
 assert all(0 <= sequence.index(helix) < sequence.index(strand) for sequence in scaffolds.sequences)
 for sequence in variants.sequences:
     changed = [i for i, (new, old) in enumerate(zip(sequence, ubiquitin, strict=True), 1) if new != old]
-    assert 6 <= len(changed) <= 12 and sum(20 <= i <= 35 for i in changed) <= 2
+    assert 6 <= len(changed) <= 12
+    assert sum(20 <= i <= 35 for i in changed) <= 2
 assert all(designs.satisfied == len(designs) == 6 for designs in (inpainted, scaffolds, variants))

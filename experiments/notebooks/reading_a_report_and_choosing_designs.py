@@ -57,7 +57,7 @@ import csv
 with open(folder / "designs.csv", newline="") as handle:
     rows = list(csv.DictReader(handle))
 for name, value in rows[0].items():
-    print(f"{name:<32}{value}")
+    print(name, "|", value)
 
 # %% [markdown]
 # A folder is read back, here or on another machine, as what it was:
@@ -178,5 +178,6 @@ print(Path("chosen.fasta").read_text())
 # %%
 assert designs.satisfied == len(designs) == len(rows) == 24
 assert all(row["satisfied"] == "True" for row in rows)
-assert len(set(sequences)) == 4 and all(designs[i].ok and passes(designs[i].sequence) for i in chosen)
+assert len(set(sequences)) == 4
+assert all(designs[i].ok and passes(designs[i].sequence) for i in chosen)
 assert closest(chosen) <= closest(pool[:4])

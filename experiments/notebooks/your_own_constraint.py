@@ -27,7 +27,7 @@ import numpy as np
 
 
 class Windows:
-    """Any ``width`` neighbours have at most ``most`` sticky letters. Bit k of a state: the letter k + 1 places back was sticky."""
+    """Any ``width`` neighbours have at most ``most`` sticky letters; bit k: the letter k + 1 places back is sticky."""
 
     start = 0
 
@@ -153,7 +153,8 @@ texts = ["".join(random.choice(list(PROTEIN.letters), size=12)) for _ in range(2
 obeying = sum(rule.holds(text).ok for text in texts)
 assert all(walks(text) == rule.holds(text).ok for text in texts)
 assert 0 < obeying < len(texts)
-assert designs.satisfied == len(designs) == 8 and lucky < len(free)
+assert designs.satisfied == len(designs) == 8
+assert lucky < len(free)
 print(f"both halves agree on {len(texts)} random sequences, {obeying} of which obey")
 
 # %% [markdown]

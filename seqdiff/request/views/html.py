@@ -45,6 +45,9 @@ STYLE = """
 .seqdiff summary { cursor: pointer; color: #2b5c8a; }
 .seqdiff td.letters { vertical-align: middle; }
 .page th[data-sort] { cursor: pointer; } .page th[data-sort]::after { content: " \\2195"; color: #aaa; }
+.seqdiff.seqdiff.seqdiff :is(th, td) { text-align: left; } /* Jupyter's own rules for tables are strong */
+.seqdiff.seqdiff.seqdiff .number { text-align: right; } .seqdiff :is(th, td) svg { max-width: none; }
+.seqdiff td:first-child { overflow-wrap: anywhere; }
 """
 _BODY = (
     "body { margin: 0; background: #fff; } .seqdiff.page { max-width: 84rem; margin: 1.6rem auto; padding: 0 1.5rem; }"
