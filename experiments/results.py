@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from seqdiff.core.errors import InputError
+from seqdiff.request.views.comparison import flat
 
 FIGURES = ("designs", "satisfied", "acceptance", "seconds")
 """Numbers of ``run.json`` that are shown beside its ``metrics``."""
@@ -111,15 +112,8 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     figures = {name: facts[name] for name in FIGURES if name in facts} | facts.get("metrics", {})
     if "varied" in facts:
         return facts["varied"], figures
-    flat = _flat(config or {}) | ({"seed": facts["seed"]} if "seed" in facts else {})
-    return {key: value for key, value in flat.items() if key.split(".")[0] not in _NOT_KEYS}, figures
-
-
-def _flat(config: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in config.items():
-        found |= _flat(value, f"{path}{key}.") if isinstance(value, Mapping) and value else {f"{path}{key}": value}
-    return found
+    keys = flat(config or {}) | ({"seed": facts["seed"]} if "seed" in facts else {})
+    return {key: value for key, value in keys.items() if key.split(".")[0] not in _NOT_KEYS}, figures
 
 
 def _write(rows: Sequence[Mapping[str, Any]], out: Path) -> None:

@@ -48,7 +48,7 @@ def table_of_runs(runs: Mapping[str, Designs], reference: Reference | None = Non
     """One row for each run: its folder, the keys that were varied, and what came out."""
     keys, rows = varied(runs), []
     for name, designs in runs.items():
-        spec = _flat(designs.spec.to_mapping()) | {"guarantee": designs.guarantee}
+        spec = flat(designs.spec.to_mapping()) | {"guarantee": designs.guarantee}
         row = {"run": name} | {key: _short(spec.get(key, "")) for key in keys}
         rows.append(row | _outcome(designs) | _novelty(designs, reference))
     titles = dict.fromkeys(title for row in rows for title in row)
@@ -57,7 +57,7 @@ def table_of_runs(runs: Mapping[str, Designs], reference: Reference | None = Non
 
 def varied(runs: Mapping[str, Designs]) -> list[str]:
     """Keys of the specs, dots between levels, that are not the same in all runs."""
-    specs = [_flat(designs.spec.to_mapping()) | {"guarantee": designs.guarantee} for designs in runs.values()]
+    specs = [flat(designs.spec.to_mapping()) | {"guarantee": designs.guarantee} for designs in runs.values()]
     keys = dict.fromkeys(key for spec in specs for key in spec)
     return [key for key in keys if len({json.dumps(spec.get(key), default=str) for spec in specs}) > 1]
 
@@ -65,7 +65,7 @@ def varied(runs: Mapping[str, Designs]) -> list[str]:
 def shared(runs: Mapping[str, Designs]) -> list[tuple[str, str]]:
     """Keys of the specs that are the same in all runs, with their values."""
     different = varied(runs)
-    spec = _flat(next(iter(runs.values())).spec.to_mapping())
+    spec = flat(next(iter(runs.values())).spec.to_mapping())
     return [(key, _text(value)) for key, value in spec.items() if key not in different]
 
 
@@ -105,10 +105,11 @@ def _properties(runs: Mapping[str, Designs], reference: Reference | None) -> str
     return picture(draw, "Properties", f"The first {DRAWN} runs." if len(runs) > DRAWN else "")
 
 
-def _flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(mapping: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted keys."""
     found: dict[str, Any] = {}
     for key, value in mapping.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return found
 
 
