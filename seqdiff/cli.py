@@ -248,8 +248,9 @@ def _score(args: Any) -> None:
 def _report(args: Any) -> None:
     from seqdiff.experiments.results import report
 
-    runs = [Path(word) for word in args.overrides if "=" not in word]
-    options = dict(word.split("=", 1) for word in args.overrides if "=" in word)
+    # Rows of a campaign are called after the values that vary, such as seed=0,planner=margin.
+    runs = [Path(word) for word in args.overrides if "=" not in word or Path(word).is_dir()]
+    options = dict(word.split("=", 1) for word in args.overrides if Path(word) not in runs)
     if unknown := next((key for key in options if key not in ("reference", "out")), None):
         raise unknown_key("key", unknown, ("reference", "out"))
     report(runs, out=options.get("out", ""), reference=options.get("reference", ""))

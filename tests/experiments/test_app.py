@@ -171,6 +171,14 @@ def test_a_campaign_resumes_and_merges(tmp_path: Path, capsys: pytest.CaptureFix
         ("bad", "0", "20"), ("good", "0", "2"), ("bad", "1", "20"), ("good", "1", "2"),
     ]  # fmt: skip
 
+    capsys.readouterr()
+    assert cli.main(["report", "camp/seed=0,good", "camp/seed=1,good", "out=both.html"]) == 0
+    assert "page written to both.html" in capsys.readouterr().out
+    assert cli.main(["report", "camp", "refrence=x"]) == 2
+    assert "did you mean 'reference'?" in capsys.readouterr().err
+    assert cli.main(["report", "nothing"]) == 2
+    assert "holds no finished run" in capsys.readouterr().err
+
     spec(tmp_path / "good.yaml", length=13)
     assert cli.main(words) == 1
     assert "holds designs of another spec" in capsys.readouterr().err
