@@ -85,7 +85,8 @@ def report(paths: Sequence[Path], *, out: str = "", reference: str = "") -> None
         return
     home = designed[0] if len(designed) == 1 else Path(os.path.commonpath([path.resolve() for path in designed]))
     page = Path(out) if out else home / "report.html"
-    build_report(designed, page, Path(reference) if reference else None)
+    with Console(stderr=True).status(f"writing {page}"):
+        build_report(designed, page, Path(reference) if reference else None)
     Console().print(f"page written to {page}", highlight=False, soft_wrap=True)
 
 
