@@ -19,14 +19,6 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_debug_key_reuse", True)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _absl_leaves_the_captured_streams_open():
-    """absl's log handler holds the standard error it was born with, pytest's own, and closes it when Hydra starts."""
-    from absl import logging
-
-    logging.get_absl_handler().python_handler.close = lambda: None
-
-
 # Cases of large matrices whose neighbours stay in the default run, and long statistical ones. ``-m slow`` runs them.
 SLOW = re.compile(
     r"test_graph_metrics.py::test_published_rows\[(sbm|planar)\]"
@@ -51,6 +43,15 @@ SLOW = re.compile(
     r"|test_dna.py::test_windows_go_to_the_solver"
     r"|test_quality.py::test_speculation_counts"
     r"|(test_pages.py::test_tutorial|test_site.py::test_the_site_builds)"  # .ci/run names them
+    r"|test_pages.py::test_python_of_pages_runs\[howto"
+    r"|test_scale.py::test_a_run_that_was_killed"  # .ci/run names it
+    r"|test_gumbel.py::test_rare_letters"  # .ci/run names it
+    r"|test_satisfaction.py::test_small_worlds"
+    r"|test_goals.py::test_(host_and_compiled|particles_against_enumeration\[joint)"
+    r"|test_graph_metrics.py::test_true_law_scores_the_floor\[tree"
+    r"|test_speculative.py::test_the_law_is_that_of_one_position_at_a_time\[own drafts-2"
+    r"|test_graph.py::test_vetted_letters_are_those_with_a_completion\[\[.*(C4|hosts)"
+    r"|test_planners.py::test_ties_break_at_random"
     r"|test_sampling_spec.py::test_designs_with_particles_goals_and_drafts"
 )
 

@@ -241,7 +241,7 @@ class TokenRow(nnx.Module):
         x = x + self.embed_codes(jnp.concatenate([*both, first * second], axis=-1))[None]
         common = relations(slots)[None]
         for layer in body.layers:
-            x = layer(x, valid, common, None)
+            x = layer(x, valid[:, None, :], common, None)
         return body.lm_head(body.norm(x))
 
 
