@@ -22,10 +22,10 @@ from seqdiff.training.lora import TARGETS
 class DataConfig:
     """Sequences: FASTA (plain, .gz or .xz), ``.parquet`` (a text column) or ``.arrayrecord`` (records are letters).
 
-    ``train`` is a file or a list of files. ``layout``: ``pad`` puts one sequence in a row, ``bucket`` the same but short
-    ones in rows of the lengths ``buckets``, ``pack`` several in a row, see ``seqdiff.training.data``. ``cache`` is the
-    folder of a big file's index, beside it by default; ``skip`` leaves out records with letters that are no residues,
-    instead of refusing the file.
+    ``train`` is a file or a list of files. ``layout``: ``pad`` puts one sequence in a row, ``bucket`` the same but
+    short ones in rows of the lengths ``buckets``, ``pack`` several in a row, see ``seqdiff.training.data``. ``cache``
+    is the folder of a big file's index, beside it by default; ``skip`` leaves out records with letters that are no
+    residues, instead of refusing the file.
     """
 
     train: Any = MISSING
