@@ -127,17 +127,20 @@ def test_a_signal_ends_in_a_checkpoint_of_the_step_reached(tmp_path: Path, name:
 
 
 def test_a_second_signal_acts_at_once(tmp_path: Path):
-    before = signal.getsignal(signal.SIGINT)
-
     def send(index: int) -> None:
         if index == 4:
             os.kill(os.getpid(), signal.SIGINT)
-            while signal.getsignal(signal.SIGINT) is not before:  # two that wait together would be taken as one
-                pass
+            while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+                pass  # two that wait together would be taken as one
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        train(tmp_path, Batches(on=send))
+    # Python has no handler of its own where it was started in the background.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path, Batches(on=send))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _truncate(folder: Path) -> None:
