@@ -57,17 +57,15 @@ def evaluate(config: DictConfig, folder: Path | None) -> None:
 def bench(config: DictConfig, folder: Path | None) -> None:
     """One of the benchmark and study programs; what it prints and its rows are kept where ``out`` says."""
     keys, own = _open(config)
-    name, words, out = keys.pop("bench", ""), own.pop("words", keys.pop("words")), keys.pop("out")
+    name, words, out = keys.pop("bench", ""), own.pop("words", keys.pop("words", [])), keys.pop("out")
     if name not in PROGRAMS:
         raise InputError(f"name a program: seqdiff bench NAME; known: {', '.join(PROGRAMS)}")
     folder = folder or (Path(out) if out else None)
     if folder is not None and (folder / "run.json").exists():
         print(f"{folder}: finished before", file=sys.stderr)
         return
-    program, words = (
-        PROGRAMS[name],
-        [*map(str, words), *(f"{key}={_word(value)}" for key, value in (keys | own).items())],
-    )
+    program = PROGRAMS[name]
+    words = [*map(str, words), *(f"{key}={_word(value)}" for key, value in (keys | own).items())]
     started = time.perf_counter()
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

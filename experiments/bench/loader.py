@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from flax import nnx
 from rich.console import Console
 from rich.table import Table
 
@@ -29,6 +28,7 @@ from seqdiff.domains.protein.alphabet import PROTEIN
 from seqdiff.experiments.data import open_corpus
 from seqdiff.experiments.schema import OptimizerConfig, TrainConfig
 from seqdiff.experiments.settings import read_settings, run_main
+from seqdiff.experiments.train import training_network
 from seqdiff.models.config import TransformerConfig
 from seqdiff.models.denoiser import init_denoiser
 from seqdiff.process.noise import Process
@@ -162,13 +162,6 @@ def measure_step(steps: int = 10) -> dict[str, Any]:
     config = TrainConfig()
     network = TransformerConfig(num_letters=len(PROTEIN), num_tokens=PROTEIN.num_tokens, **asdict(config.network))
     denoiser = init_denoiser(network, PROTEIN, seed=0)
-    graphdef = denoiser.graphdef
-
-    def apply(
-        params: Any, tokens: jax.Array, attend: jax.Array, time: jax.Array, previous: jax.Array | None
-    ) -> jax.Array:
-        return nnx.merge(graphdef, params)(tokens, attend, time, previous=previous)
-
     options = OptimizerConfig()
     rate = learning_rate(peak=options.rate, steps=1000, warmup=options.warmup, decay_fraction=options.decay_fraction)
     optimizer = make_optimizer(
@@ -176,7 +169,7 @@ def measure_step(steps: int = 10) -> dict[str, Any]:
     )
     process = Process(mask=PROTEIN.mask, uniform=0.0, schedule=SCHEDULES[config.schedule]())
     step = make_step(
-        apply=apply,
+        apply=training_network(denoiser, config),
         process=process,
         optimizer=optimizer,
         pad=PROTEIN.pad,

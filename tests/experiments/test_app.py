@@ -193,6 +193,11 @@ def test_bench_keeps_what_a_program_prints(tmp_path: Path, capsys: pytest.Captur
     assert "finished before" in capsys.readouterr().err
 
 
+def test_words_that_an_experiment_leaves_open_reach_the_program():
+    words = ["bench", "experiment=planar_floor", "words=[none.g6]", "data=nowhere"]
+    assert cli.main(words) == 2, "there is no such file"
+
+
 def test_help_lists_the_groups_of_the_command(capsys: pytest.CaptureFixture):
     with pytest.raises(SystemExit) as stop:
         cli.main(["design", "--help"])
